@@ -84,7 +84,7 @@ class Road:
 
     def restart(self, ref):
         """A fresh supervisor of a job, which remembers nothing."""
-        return Restart(self.around, ref.name)
+        return Restart(self.around, ref.name, ref.backend)
 
     def supervise(self, ref):
         """What a service does that looks after a job: a look, and what follows from it."""

@@ -12,7 +12,7 @@ import attrs
 
 from gputrain.entrypoint import host
 from gputrain.errors import RequestError, SpecError
-from gputrain.experiments.book import ExperimentRecord, joined, kept, only, opened
+from gputrain.experiments.book import ExperimentRecord, board_of, joined, kept, only, opened
 from gputrain.experiments.driver import Room
 from gputrain.experiments.experiment import Experiment, set_going
 from gputrain.experiments.outcome import OnlyWatches, Submits, may_cost
@@ -46,7 +46,7 @@ class Plans(Submits, Protocol):
 
 def begun(
     trainer: Plans,
-    board: Board,
+    boards: Sequence[Board],
     base: TrainingSpec,
     over: Iterable[Point],
     *,
@@ -71,6 +71,7 @@ def begun(
         points, base = read_points({**common, **point} for point in points), base.replace(args=())
     args = tuple((*base.args, *arguments_of(one, base.function is not None, arguments)) for one in points)
     _check_calls(base, args)
+    board = board_of(boards, name)
     ask = _Ask(trainer, board, base, ExperimentRecord(
         name=name,
         spec=spec_of(base, (f"{base.title}.py",)),
@@ -106,12 +107,13 @@ class _Ask:
         return may_cost(book, self._base, self._trainer.jobs(name=book.name)) if book.points else ()
 
 
-def resumed(trainer: Plans, board: Board, name: str) -> Experiment:
+def resumed(trainer: Plans, boards: Sequence[Board], name: str) -> Experiment:
     """The experiment of that name as it was begun; what is missing is submitted, where its code is here.
 
     Raises:
         JobLostError: there is none.
     """
+    board = board_of(boards, name)
     book = opened(board, name)
     spec = TrainingSpec.from_dict({**book.spec, "name": None})  # of a function, its record has one
     if book.is_function or not book.is_whole:

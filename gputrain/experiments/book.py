@@ -121,6 +121,14 @@ def read_book(name: str, content: bytes) -> ExperimentRecord:
         raise RecordError(f"what is kept of the experiment {name} is no record", why=str(error)) from error
 
 
+def board_of(boards: Sequence[Board], name: str) -> Board:
+    """Which board keeps the book of that name, or is to: the first, where none has it yet."""
+    home, *others = boards
+    if not others or home.note(name) is not None:
+        return home
+    return next((one for one in others if one.note(name) is not None), home)
+
+
 def opened(board: Board, name: str) -> ExperimentRecord:
     """The book of that name. Raises JobLostError where there is none."""
     found = board.note(name)

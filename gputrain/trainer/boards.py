@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gputrain.backends.abilities import KeepsRecords, Recorder
 from gputrain.backends.base import Backend
-from gputrain.records import Board, BucketBoard, FolderBoard, MemoryBoard
+from gputrain.records import Board, BucketBoard, FolderBoard, MemoryBoard, Record
 
 
 class Boards:
@@ -29,18 +29,31 @@ class Boards:
         found = self.recorder(backend)
         return None if found is None else found.board
 
-    def all(self) -> tuple[Board, ...]:
-        """Each board once, home first: of buckets, whichever order the backends are named in."""
+    def all(self, near: str = "") -> tuple[Board, ...]:
+        """Each board once, home first: a bucket where there is one, as a folder is one machine's alone.
+
+        Of buckets it is the one whose name comes first, whichever order the backends are named in.
+
+        Args:
+            near: the backend whose board comes before all others.
+        """
         found = {board.name: board for name in self._backends if (board := self.of(name)) is not None}
-        boards = list(found.values()) or [self._own]
-        if isinstance(boards[0], BucketBoard):
-            home = min((one for one in boards if isinstance(one, BucketBoard)), key=lambda one: one.name)
-            boards.sort(key=lambda one: one is not home)
-        return tuple(boards)
+        buckets = sorted(name for name, board in found.items() if isinstance(board, BucketBoard))
+        first = [board.name] if (board := self.of(near)) is not None else []
+        return tuple(found[name] for name in dict.fromkeys([*first, *buckets, *found])) or (self._own,)
 
     def named(self, name: str) -> Board | None:
         """The board of that name, if a backend here has it."""
         return next((board for board in self.all() if is_named(board, name)), None)
+
+    def is_anothers(self, copy: Record, record: Record) -> bool:
+        """Whether what lies where a copy of a record is to lie is another job's: no older copy of it."""
+        home = self.named(copy.home)
+        if home is None:
+            return True
+        if isinstance(home, FolderBoard):  # another machine's may bear the same name
+            return (home.name, copy.created_at) != (record.home, record.created_at)
+        return home.name != record.home and home.read(copy.job_id) is not None
 
 
 def is_named(board: Board, name: str) -> bool:

@@ -30,20 +30,18 @@ SURE_S = 15.0
 
 
 class Claim:
-    """Reads and writes one job's record where it decides, and copies it where it is looked for."""
+    """Reads and writes one job's record where it decides, and copies it where it is looked for.
+
+    The board of the backend ``near`` is read first, and is home to a record that nobody has written yet.
+    """
 
     def __init__(
-        self,
-        boards: Boards,
-        job_id: str,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._boards = boards
-        self._home = boards.all()[0]
-        self._job_id = job_id
-        self._now = now
-        self._monotonic = monotonic
+        self, boards: Boards, job_id: str, now: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic, near: str = "",
+    ) -> None:  # fmt: skip
+        self._boards, self._near = boards, near
+        self._home = boards.all(near)[0]
+        self._job_id, self._now, self._monotonic = job_id, now, monotonic
         self._wrote_at: tuple[datetime, float] | None = None
         self.met: tuple[int, float] | None = None
         """Which generation of the record was met first when, by a clock of our own."""
@@ -66,7 +64,7 @@ class Claim:
             RequestError: it is kept where no backend here can write.
         """
         self.record = None
-        for board in self._boards.all():
+        for board in self._boards.all(self._near):
             found = board.read(self._job_id)
             if found is not None and found.home != board.name:
                 found = self._at_home(found)
@@ -162,7 +160,7 @@ class Claim:
     def _is_copied(self, record: Record, board: Board) -> bool:
         for _ in range(2):
             there = board.read(self._job_id)
-            if there is not None and there.home == board.name:  # it decides there, and stays as it is
+            if there is not None and self._boards.is_anothers(there, record):  # and stays as it is
                 return False
             with contextlib.suppress(OvertakenError):  # whoever was quicker has copied it as well
                 board.write(attrs.evolve(record, generation=there.generation if there else 0))
@@ -288,7 +286,7 @@ class Claim:
             return
         for board in self._copies(record):
             there = board.read(self._job_id)
-            if there is not None and there.home != board.name:
+            if there is not None and not self._boards.is_anothers(there, record):
                 board.remove(there)
         self._home.remove(record)
         self.record = None

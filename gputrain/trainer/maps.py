@@ -88,7 +88,7 @@ class Maps(Plans):
             NoFitError: nothing on offer has that shape.
         """
         return begun(
-            _Points(self), self._road.home, make_spec(entry, fields), over,
+            _Points(self), self._road.boards, make_spec(entry, fields), over,
             name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,
         )  # fmt: skip
 
@@ -99,7 +99,7 @@ class Maps(Plans):
         Raises:
             JobLostError: this trainer knows of none.
         """
-        return resumed(_Points(self), self._road.home, name)
+        return resumed(_Points(self), self._road.boards, name)
 
 
 @attrs.define(eq=False)

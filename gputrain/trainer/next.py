@@ -64,6 +64,14 @@ def late(record: Record, seen: Observation) -> Next:
     return Next(record=answered, attempt=record.attempt, told=said, is_late=True)
 
 
+def end_of_wait(record: Record, since: float, *, has_run: bool) -> str:
+    """Why a job that no place had room for waits no longer; empty where it does."""
+    longest = record.training_spec.max_wait_duration
+    if longest is None:
+        return "" if has_run else causes.STOCKOUT_REGION.kind
+    return causes.WAIT_LIMIT.kind if record.now - since > longest.total_seconds() else ""
+
+
 def rest_s(record: Record) -> float:
     """Seconds between two rounds for a job without room: as long as it has waited, in the ladder's bounds.
 

@@ -29,7 +29,7 @@ class Placing:
         self._around = around
         self._plan = plan
         self._job_id = job_id
-        self._claim = Claim(around.boards, job_id, around.now, around.monotonic)
+        self._claim = self._claimed()
         self._claim.met = around.memory.put_off.pop(job_id, None)
         self._shared: tuple[Candidate, Request] | None = None
         self.staged = Staged(job_id, plan.spec)
@@ -47,12 +47,18 @@ class Placing:
             AccessError, RequestError, TransientError: as the only place that was tried answers.
             KeyboardInterrupt: Ctrl-C: what was being made is withdrawn; the message says so.
         """
+        if is_new:  # nobody else can ask for it: where only this machine is asked, no bucket is needed
+            self._claim = self._claimed(near=self._plan.best.backend)
         while True:
             try:
                 found = None if is_new else self._found()
                 return found or self._asked()
             except OvertakenError:  # noqa: PERF203  # somebody else was quicker: look what came of it
                 is_new = False
+
+    def _claimed(self, near: str = "") -> Claim:
+        around = self._around
+        return Claim(around.boards, self._job_id, around.now, around.monotonic, near)
 
     def _asked(self) -> Placed:
         plan, around = self._plan, self._around

@@ -29,7 +29,7 @@ from gputrain.trainer.choice import supply_of
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
-from gputrain.trainer.next import LATE, Next, has_left, is_late, is_placeless, late, rest_s
+from gputrain.trainer.next import LATE, Next, end_of_wait, has_left, is_late, is_placeless, late, rest_s
 from gputrain.trainer.ways import FULL_FOR_S, candidate_of, lately_refused, ways_on
 
 log = logging.getLogger("gputrain")
@@ -40,11 +40,11 @@ _NO_CODE = "its code is not where %s could find it from here"
 class Restart:
     """What one job's handle asks for: whether a way is left, and to go on by it."""
 
-    def __init__(self, around: Surroundings, job_id: str, staged: Staged | None = None) -> None:
+    def __init__(self, around: Surroundings, job_id: str, near: str, staged: Staged | None = None) -> None:
         self._around = around
         self._job_id = job_id
         self._staged = staged or Staged(job_id)
-        self._claim = Claim(around.boards, job_id, around.now, around.monotonic)
+        self._claim = Claim(around.boards, job_id, around.now, around.monotonic, near)
         self._said: tuple[str, ...] = ()  # an empty one takes no memory
 
     def way_on(self, seen: Observation) -> str:
@@ -119,8 +119,12 @@ class Restart:
     @heeding
     def cancel(self, ref: JobRef, backend: Backend) -> None:
         """Have nobody start it again, and end it. Errors as of `Backend.cancel`."""
-        record, own = self._read(), self._around.boards.of(backend.name)
+        record, own = None, self._around.boards.of(backend.name)
         refused: GputrainError | None = None
+        try:
+            record = self._read()
+        except GputrainError as error:  # which keeps nothing from being ended
+            refused = error
         if record is not None and own is not None and record.home != own.name:
             state = backend.observe(ref).state
             if state is None or not state.is_terminal:
@@ -233,14 +237,8 @@ class Restart:
         record = self._claim.record or following.record
         if record.is_open:
             return  # no clear answer came: the record stays as it is, and so do its names
-        spec = record.training_spec
         since = record.waiting_since or record.now
-        longest = spec.max_wait_duration
-        over = ""
-        if longest is None and not following.attempt:
-            over = causes.STOCKOUT_REGION.kind
-        elif longest is not None and record.now - since > longest.total_seconds():
-            over = causes.WAIT_LIMIT.kind
+        over = end_of_wait(record, since, has_run=following.attempt > 0)
         self._claim.write(attrs.evolve(record, over=over, waiting_since=since))
 
     def _candidates(self, record: Record) -> tuple[Candidate, ...]:

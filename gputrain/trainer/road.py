@@ -52,13 +52,13 @@ class Road:
         )  # fmt: skip
 
     @property
-    def home(self) -> Board:
-        """Where what this trainer asks for is written down."""
-        return self._around.boards.all()[0]
+    def boards(self) -> tuple[Board, ...]:
+        """Where what this trainer asks for may be written down; the first is where it is."""
+        return self._around.boards.all()
 
     def named(self, ref: JobRef, backend: Backend) -> Job:
         """The job of that name, not looked at yet."""
-        restart = Restart(self._around, ref.name)
+        restart = Restart(self._around, ref.name, backend.name)
         return Job(ref, backend, going=restart, named=by_name, now=self.now, sleep=self._around.sleep)
 
     def listed(self, name: str = "", refused: dict[str, GputrainError] | None = None) -> Iterator[Job]:
@@ -160,7 +160,8 @@ class Road:
             with span("gputrain.submit", {"gputrain.job.id": job_id}):
                 placing = self._placing(plan, job_id, stop, waits)
                 placed = placing.submit(is_new=is_new)
-                job = self._job(placed, Restart(self._around, job_id, placing.staged))
+                going = Restart(self._around, job_id, placed.backend.name, placing.staged)
+                job = self._job(placed, going)
                 then(job)
                 raise_untold()
                 return job

@@ -189,20 +189,21 @@ class Forgetful:
 
 
 def test_a_point_whose_cancel_cannot_be_read_any_more_has_its_job(trainer, tells):
-    board, base = Forgetful(trainer._road.home, lambda: trainer.jobs(name="scan")), TrainingSpec(script=tells)
+    board = Forgetful(trainer._road.boards[0], lambda: trainer.jobs(name="scan"))
+    base = TrainingSpec(script=tells)
     limits = {"arguments": None, "max_parallel": None, "max_cost": None}
-    scan = begun(trainer, board, base, [{"x": 0}], name="scan", **limits)
+    scan = begun(trainer, [board], base, [{"x": 0}], name="scan", **limits)
     (outcome,) = scan.results(timeout="5m")
     assert (outcome.error, outcome.job.state) == (None, "succeeded")
 
 
 def test_a_cancel_that_cannot_be_written_down_ends_what_runs_all_the_same(trainer, sleeps):
     board, base = (
-        Forgetful(trainer._road.home, lambda: trainer.jobs(name="scan")),
+        Forgetful(trainer._road.boards[0], lambda: trainer.jobs(name="scan")),
         TrainingSpec(script=sleeps),
     )
     limits = {"arguments": None, "max_parallel": 1, "max_cost": None}
-    scan = begun(trainer, board, base, gputrain.grid(x=range(2)), name="scan", **limits)
+    scan = begun(trainer, [board], base, gputrain.grid(x=range(2)), name="scan", **limits)
     until(lambda: scan.jobs)
     with pytest.raises(TransientError, match="bucket"):
         scan.cancel()

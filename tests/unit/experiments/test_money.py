@@ -95,7 +95,7 @@ def test_a_limit_on_each_job_holds_beside_the_limit_on_all(own, share, used, lef
 
 
 def test_no_book_is_written_that_tells_of_more_retries_than_are_read(trainer):
-    board, text = trainer._road.home, canonical({"n": 0})
+    board, text = trainer._road.boards[0], canonical({"n": 0})
     board.keep("a", record(1, retried={text: Retried(times=MOST_RETRIES)}).written(), 0)
     with pytest.raises(RequestError, match="again 1000 times; nothing was submitted"):
         again(board, "a", {text: Retried(times=MOST_RETRIES + 1)})
