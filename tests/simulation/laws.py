@@ -169,6 +169,8 @@ def judge_told(world):
         world.truth.violate("what is told is true", told)
     for act, gone in _taken_back(world):
         world.truth.violate("what is told is true", f"{act} gave what was taken back after it: {gone}")
+    for act, left in _left(world):
+        world.truth.violate("what is told is true", f"{act} said so, and left {left}")
 
 
 def _taken_back(world):
@@ -190,6 +192,19 @@ def _taken_back(world):
             goes_on = any(one.until > last.until for one in lives)
             if not goes_on and not any(one.code is not None and one.until <= last.until for one in trained):
                 yield act, last
+
+
+def _left(world):
+    """Submits that said that what they had made was withdrawn, and of whose ask more went on."""
+    lives = world.cloud.ledger.all
+    for act in world.truth.acts:
+        if not act.error.startswith("KeyboardInterrupt: submit") or "was withdrawn" not in act.error:
+            continue
+        until = act.ended_at + LATE_S
+        ended = {one.nonce for one in lives if act.began_at <= one.until <= until and _was_ended(one)}
+        for one in lives:
+            if one.nonce in ended and one.since <= act.ended_at and one.until > until:
+                yield act, one
 
 
 def _withdrawn(world):

@@ -362,6 +362,27 @@ NAMED = {
         ),
         happenings=(Happening(at_s=58.0, kind="cancel request"),),
     ),
+    "a job that finds its lock barred, and looks before the next one has it": _calm(
+        backends=("vertex", "compute"), limit_s=1800, model="spot", restarts=2,
+        clients=(
+            _client("A", "submit"), _client("B", "submit", starts_s=5.0),
+            _client("C", "submit", "watch", "watch", "watch", starts_s=260.0),
+            *(_client(f"look {at}", "jobs", starts_s=at) for at in (443.0, 447.0, 451.0)),
+        ),
+        mishaps=(
+            *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=195.0),
+            *_mishaps("B", "refused", 0, on="POST /customJobs", status=403, lasts_s=900.0),
+        ),
+        happenings=(Happening(at_s=300.0, kind="preempt"),),
+    ),
+    "a Ctrl-C in the second create of an ask whose first one no list shows": _calm(
+        backends=("vertex",), limit_s=1800, lag_s=70.0, clients=ALONE,
+        mishaps=(
+            *_mishaps("A", "lost after", 0, on="POST /customJobs"),
+            *_mishaps("A", "ctrl-c sent", 1, on="POST /customJobs"),
+        ),
+    ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "html", *range(1, 12, 2), on="records%2F"),

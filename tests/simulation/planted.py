@@ -92,8 +92,8 @@ PLANTS = (
     Plant(
         name="a late list that proves a withdrawal",
         module="gputrain.backends.vertex.recorder",
-        text="        if seen is None:\n            return False\n        jobs",
-        instead="        if seen is None:\n            return True\n        jobs",
+        text="return bool(found) and self._are_all(record, len(found))",
+        instead="return True",
     ),
     Plant(
         name="a Ctrl-C that forgets and does not withdraw",

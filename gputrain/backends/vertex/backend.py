@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -17,7 +17,7 @@ from gputrain.backends.vertex.identity import create_once, found_no_room
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.outcome import JobEnds
-from gputrain.backends.vertex.recorder import CustomJobRecorder, lent, to_come
+from gputrain.backends.vertex.recorder import CustomJobRecorder, asked_last, lent, to_come
 from gputrain.backends.vertex.settings import (
     ROWS,
     NfsMount,
@@ -33,14 +33,14 @@ from gputrain.backends.vertex.whereabouts import MOVED_S, Whereabouts, lost
 from gputrain.catalog import Service
 from gputrain.errors import JobLostError
 from gputrain.fields import refusing
-from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects, UnclearError
+from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.listing import listing_of
 from gputrain.gcp.pace import Pace
 from gputrain.gcp.registry import pinned
-from gputrain.gcp.shared import Found, Kept, Shared
+from gputrain.gcp.shared import Found, Shared
 from gputrain.gcp.uploads import Progress
-from gputrain.lifecycle import Observation
+from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
 from gputrain.quota.book import Book
@@ -116,14 +116,14 @@ class VertexAI(GoogleBackend[VertexSettings]):
         super().__init__(settings, access, progress)
         self._jobs = JobService(access=access, transport=settings.transport)
         self._locks = Locks(self._jobs, settings.bucket)
-        self._outcome = JobEnds(access, self._locks)
+        latest = partial(asked_last, self._locks)
+        self._outcome = JobEnds(access, self._locks, latest)
         self._reasons = Reasons(access)
-        self._whereabouts = Whereabouts(self._jobs, settings, self._locks.holder)
+        self._whereabouts = Whereabouts(self._jobs, settings, self._locks.holder, latest)
         self._recorder = None if settings.bucket is None else CustomJobRecorder(
             settings=settings, board=BucketBoard(access, settings.bucket),
             whereabouts=self._whereabouts, locks=self._locks,
         )  # fmt: skip
-        self._unclear: Kept[str, bool] = Kept()
         self._moved: Shared[str, SeenJob] = Shared(fresh_s=MOVED_S, now=now)
         self._watches: dict[str, RegionWatch] = {}
         self._turns = Pace(each_s=logs.CALL_S, now=now)
@@ -197,14 +197,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
             TransientError: no answer came, and no job was seen; submit again with the same key.
         """
         job, job_id = request.body["customJob"], request.ref.name
-        nonce = job["labels"].get(LABEL_GANG, "")
-        is_again = bool(self._unclear.get(nonce))
-        try:
-            with self._reader.corrected():
-                seen = create_once(self._jobs, request.ref.place, job, job_id, nonce, is_again=is_again)
-        except UnclearError:
-            self._unclear.put(nonce, True)
-            raise
+        with self._reader.corrected():
+            seen = create_once(self._jobs, request.ref.place, job, job_id, job["labels"].get(LABEL_GANG, ""))
         self._whereabouts.note(job_id, seen.resource)
         self._watch(seen.region).know(seen)
         return request.ref
@@ -223,10 +217,10 @@ class VertexAI(GoogleBackend[VertexSettings]):
         if winner := self._outcome.superseded_by(seen):
             self._whereabouts.follow(ref, seen, winner)
             seen = self._look(ref)
-        elif found_no_room(seen) or seen.was_cancelled:  # it may have been made anew by now
+        elif self._outcome.came_to_nothing(seen):
             seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
         told = self._reasons.tell(seen, self._outcome.observe(seen))
-        is_placeless = found_no_room(seen) or (seen.was_cancelled and seen.started_at is None)
+        is_placeless = found_no_room(seen) or (told.state is State.CANCELLED and told.started_at is None)
         return to_come(self._locks, seen, told) if is_placeless and self._recorder is None else told
 
     def tidy(self, ref: JobRef, seen: Observation) -> None:  # noqa: ARG002  # lists tell of the others
@@ -262,7 +256,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
             recorder = lent(self._whereabouts, self._locks, self._settings, full)
         refused = recorder.end(ref.name)[1] if recorder is not None and (live or ends) else None
         if recorder is not None and not (live or ends):
-            recorder.keep_key(ref)
+            recorder.keep_key(ref, found)
         for seen in live:
             identity.end(self._jobs, seen)
         if refused is not None:

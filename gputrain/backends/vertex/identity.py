@@ -37,6 +37,9 @@ ENDS_S = 300.0
 Holder = Callable[[SeenJob], str]
 """The number of the job that holds the lock of a job's id; empty where none does."""
 
+Latest = Callable[[SeenJob], str]
+"""The nonce of what was asked for last under a job's id; empty where nobody can tell."""
+
 _LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 
 
@@ -56,17 +59,24 @@ def found_no_room(seen: SeenJob) -> bool:
     return seen.has_ended and seen.started_at is None and is_capacity(seen.error)
 
 
-def effective(found: Sequence[SeenJob], holder: Holder) -> SeenJob | None:
-    """The one job that counts: the lock's holder; before anyone holds it, the oldest that was not cancelled.
+def effective(found: Sequence[SeenJob], holder: Holder, latest: Latest) -> SeenJob | None:
+    """The one job that counts: the lock's holder; where none holds it, the oldest that was not cancelled.
 
-    One that found no machines does not count. None where there is none.
+    One that has ended then counts only if it is what was asked for last, or nothing else is there: the others
+    ended because they had not the lock, or were taken back. One that found no machines does not count. None
+    where there is none.
     """
     counting = [seen for seen in found if not found_no_room(seen)]
     if len(counting) > 1:
         number = holder(counting[0])
-        held = [seen for seen in counting if seen.number == number]
-        counting = held or [seen for seen in counting if not seen.was_cancelled] or counting
-    return min(counting, key=lambda seen: (seen.created_at or _LONG_AGO, seen.number), default=None)
+        counting = [seen for seen in counting if seen.number == number] or counting
+    asked = latest(counting[0]) if len(counting) > 1 and any(seen.has_ended for seen in counting) else ""
+
+    def rank(seen: SeenJob) -> tuple[bool, bool, datetime, str]:
+        has_gone = seen.has_ended and seen.nonce != asked
+        return has_gone, seen.was_cancelled, seen.created_at or _LONG_AGO, seen.number
+
+    return min(counting, key=rank, default=None)
 
 
 def extras(found: Sequence[SeenJob], kept: SeenJob) -> tuple[SeenJob, ...]:
@@ -86,19 +96,16 @@ def cancel_extras(jobs: JobService, found: Sequence[SeenJob], kept: SeenJob, hol
             log.info("could not cancel %s: %s", seen.resource, error)
 
 
-def create_once(
-    jobs: JobService, region: str, body: Mapping[str, Any], job_id: str, nonce: str, *, is_again: bool = False
-) -> SeenJob:
+def create_once(jobs: JobService, region: str, body: Mapping[str, Any], job_id: str, nonce: str) -> SeenJob:
     """Create the job, or take up the one that a lost answer has made: it bears the nonce of this ask.
 
-    Args:
-        is_again: nobody knows what came of this ask before, so it is looked for first.
+    Where something may have come of this ask before, that is looked for first.
 
     Raises:
         UnclearError: the last try was not answered either.
         CapacityError, AccessError, RequestError: as Vertex AI answers.
     """
-    if is_again and (made := _settled(jobs, region, job_id, nonce)) is not None:
+    if jobs.sends(nonce).most and (made := _settled(jobs, region, job_id, nonce)) is not None:
         return made
     for _ in range(TRIES):
         try:
@@ -142,16 +149,16 @@ def await_end(jobs: JobService, seen: SeenJob) -> None:
             jobs.access.sleep(LOOK_EVERY_S)
 
 
-def of_ask(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | None:
-    """The job that an ask has made, if a list shows it."""
-    return next((seen for seen in find_all(jobs, [region], job_id) if seen.nonce == nonce), None)
+def of_ask(jobs: JobService, region: str, job_id: str, nonce: str) -> tuple[SeenJob, ...]:
+    """The jobs that an ask has made, as far as lists show them: more than one where answers were lost."""
+    return tuple(seen for seen in find_all(jobs, [region], job_id) if seen.nonce == nonce)
 
 
 def _settled(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | None:
     waited = 0.0
     while True:
         try:
-            made = of_ask(jobs, region, job_id, nonce)
+            made = next(iter(of_ask(jobs, region, job_id, nonce)), None)
         except TransientError:
             raise
         except GputrainError as error:  # of the look: no answer to what was asked

@@ -12,8 +12,20 @@ import attrs
 
 from gputrain.backends.vertex.settings import Transport
 from gputrain.backends.vertex.states import LABEL_REGION, SeenJob
-from gputrain.gcp import LABEL_GANG, LABEL_HOME, LABEL_JOB, Access, Api, Listing, Page, read_all
+from gputrain.errors import GputrainError
+from gputrain.gcp import (
+    LABEL_GANG,
+    LABEL_HOME,
+    LABEL_JOB,
+    Access,
+    Api,
+    Listing,
+    Page,
+    UnclearError,
+    read_all,
+)
 from gputrain.gcp.forms import value_of
+from gputrain.gcp.shared import Kept
 from gputrain.retry import CREATE, LOOK, Policy
 from gputrain.threads import new_lock
 
@@ -29,12 +41,31 @@ CHANGES = "name,state,startTime,endTime,error,webAccessUris"
 """What of a job changes while it is watched; to read the rest again and again costs most of a look."""
 
 
+@attrs.frozen
+class Sends:
+    """The creates of this process under one nonce, each of which makes another job."""
+
+    unanswered: int = 0
+    """Those of which nobody knows whether a job was made."""
+    made: int = 0
+
+    @property
+    def most(self) -> int:
+        """How many jobs may be there by them."""
+        return self.unanswered + self.made
+
+
 @attrs.define(kw_only=True, eq=False)
 class JobService:
     """The job service of one project."""
 
     access: Access
     transport: Transport
+    _sends: Kept[str, Sends] = attrs.field(init=False, factory=Kept)
+
+    def sends(self, nonce: str) -> Sends:
+        """What this process has sent under a nonce; of a refused create nothing comes."""
+        return self._sends.get(nonce) or Sends()
 
     def create(self, region: str, body: Mapping[str, Any]) -> SeenJob:
         """Make a job: the one write. Tried again only where Vertex AI said that it did nothing.
@@ -43,16 +74,26 @@ class JobService:
             UnclearError: nobody knows whether the job was made.
             CapacityError, AccessError, RequestError: it was not.
         """
-
         job = value_of(_library().CustomJob, body, of="customJobs", library="google-cloud-aiplatform")
-        return self._tried(
-            region,
-            lambda client, asked: _seen(
-                client.create_custom_job(parent=self._parent(region), custom_job=job, **asked)
-            ),
-            action=f"create the job in {region}",
-            policy=CREATE,
-        )
+        nonce = body.get("labels", {}).get(LABEL_GANG, "")
+        before = self.sends(nonce)
+        self._sends.put(nonce, attrs.evolve(before, unanswered=before.unanswered + 1))  # Ctrl-C may come
+        try:
+            made = self._tried(
+                region,
+                lambda client, asked: _seen(
+                    client.create_custom_job(parent=self._parent(region), custom_job=job, **asked)
+                ),
+                action=f"create the job in {region}",
+                policy=CREATE,
+            )
+        except UnclearError:
+            raise
+        except GputrainError:
+            self._sends.put(nonce, before)
+            raise
+        self._sends.put(nonce, attrs.evolve(before, made=before.made + 1))
+        return made
 
     def get(self, resource: str) -> SeenJob:
         """Look at one job.

@@ -10,6 +10,7 @@ import attrs
 from gputrain import causes
 from gputrain.backends.results import asked_by, first_cause, read_result, silence
 from gputrain.backends.vertex import logs
+from gputrain.backends.vertex.identity import Latest, found_no_room
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.states import NO_LOGS, SeenJob, failure_of, state_of
 from gputrain.entrypoint import contract
@@ -31,7 +32,7 @@ class _Known:
     """What is remembered of a job until its end is."""
 
     winner: str | None = None
-    """What its lock said when it had ended well."""
+    """Who had the lock when it had ended well; `CANCELLED` where it had not."""
     ended_since: float | None = None
     """When it was first seen to have failed, by our clock."""
     restarts: int | None = None
@@ -42,9 +43,10 @@ class _Known:
 class JobEnds:
     """What became of jobs; an end is worked out once."""
 
-    def __init__(self, access: Access, locks: Locks) -> None:
+    def __init__(self, access: Access, locks: Locks, latest: Latest) -> None:
         self._access = access
         self._locks = locks
+        self._latest = latest
         self._ends: Kept[str, Observation] = Kept(most=ENDS)
         self._live: Kept[str, _Known] = Kept()
 
@@ -52,10 +54,15 @@ class JobEnds:
         """The number of the job that ran instead, where this one ended well by doing nothing; else empty."""
         if state_of(seen) is not State.SUCCEEDED or self._ends.get(seen.resource):
             return ""
-        known = self._known(seen)
-        if known.winner is None:
-            known.winner = self._locks.of(seen).number
-        return "" if known.winner in (seen.number, CANCELLED) else known.winner
+        winner = self._winner(seen)
+        return "" if winner in (seen.number, CANCELLED) else winner
+
+    def came_to_nothing(self, seen: SeenJob) -> bool:
+        """Whether its id may have been asked for anew: no machines, cancelled, or no lock at a good end."""
+        if state_of(seen) is not State.SUCCEEDED:
+            return found_no_room(seen) or seen.was_cancelled
+        end = self._ends.get(seen.resource)
+        return self._winner(seen) == CANCELLED if end is None else end.state is not State.SUCCEEDED
 
     def observe(self, seen: SeenJob) -> Observation:
         """The observation that a look amounts to."""
@@ -64,13 +71,14 @@ class JobEnds:
             return end
         known = self._known(seen)
         state = state_of(seen)
-        if state is State.SUCCEEDED and known.winner == CANCELLED:
-            state = State.CANCELLED  # it came after the cancel, and did nothing
+        did_nothing = state is State.SUCCEEDED and self._winner(seen) == CANCELLED
+        if did_nothing:
+            state = State.CANCELLED
         error = {"code": seen.error_code, "message": seen.error}
         plain = Observation(
             state=state,
             detail=_detail(seen, state),
-            started_at=seen.started_at,
+            started_at=None if did_nothing else seen.started_at,
             ended_at=seen.ended_at,
             attempt=self._restarts(seen, known),
             place=seen.region,
@@ -90,6 +98,19 @@ class JobEnds:
 
     def _known(self, seen: SeenJob) -> _Known:
         return self._live.get(seen.resource) or self._live.put(seen.resource, _Known())
+
+    def _winner(self, seen: SeenJob) -> str:
+        """Who had the lock when a job ended well: only that one has trained.
+
+        `CANCELLED` also where nobody has it any more, and something else was asked for since; empty where
+        nothing speaks against this job: the lock was removed long after, or may not be read.
+        """
+        known = self._known(seen)
+        if known.winner is None:
+            number = self._locks.of(seen).number
+            is_left = not number and self._latest(seen) not in ("", seen.nonce)
+            known.winner = CANCELLED if is_left else number
+        return known.winner
 
     def _ended(self, seen: SeenJob, end: Observation) -> Observation:
         self._live.drop(seen.resource)

@@ -58,9 +58,10 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         Raises:
             CapacityError: it was made, and there were no machines for it.
         """
-        seen = self._of_ask(record)
-        if seen is None:
+        found = self._of_ask(record)
+        if not found:
             return None
+        seen = next((one for one in found if not identity.found_no_room(one)), found[0])
         self.whereabouts.note(record.job_id, seen.resource)
         if identity.found_no_room(seen):
             raise CapacityError(
@@ -86,37 +87,52 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         resource = f"{parent}/{last.way.place}/customJobs/{ref.name}"
         return SeenJob(resource=resource, job_id=ref.name, state="JOB_STATE_QUEUED", nonce=last.nonce)
 
-    def keep_key(self, ref: JobRef) -> None:
+    def keep_key(self, ref: JobRef, found: Sequence[SeenJob]) -> None:
         """See that a job which has come to its end, though a Ctrl-C was taking it back, is not made again.
 
-        Nothing else of it changes, and whoever may not read its record cannot do so.
+        Nor what was asked for since, which no list need show yet. Nothing else of it changes, and whoever may
+        not read its record cannot do so.
         """
         try:
             record = self.board.read(ref.name)
         except (AccessError, RequestError, RecordError):
             return
-        if record is not None and record.over == WITHDRAWN:
+        if record is None or record.last is None:
+            return
+        if record.latest.nonce not in {one.nonce for one in found}:
+            self._end(ref.name)
+        elif record.over == WITHDRAWN:
             super()._end(ref.name)
 
     def clear(self, record: Record) -> bool:
-        """End the job that the latest ask has made, as far as lists show it; one that none shows may come.
+        """End the jobs that the latest ask has made, as far as lists show them; what none shows may come.
 
-        Its end is waited for, and its lock removed: the next one of the id would not train. Until then its
-        container may come up and take it.
+        Their end is waited for, and then their lock removed: the next one of the id would not train. Until
+        then the container of any of them may come up and take it.
         """
-        seen = self._of_ask(record)
-        if seen is None:
-            return False
-        jobs = self.whereabouts.jobs
-        if not seen.has_ended:
+        found, jobs = self._of_ask(record), self.whereabouts.jobs
+        live = [seen for seen in found if not seen.has_ended]
+        for seen in live:
             identity.end(jobs, seen)
+        for seen in live:
             identity.await_end(jobs, seen)
-        self.locks.release(seen)
-        return True
+        for seen in found:
+            self.locks.release(seen)
+        return bool(found) and self._are_all(record, len(found))
+
+    def _are_all(self, record: Record, count: int) -> bool:
+        """Whether so many jobs are all that the latest ask can have made.
+
+        Whoever was not at it knows that a second one is asked for only once the first was looked for in vain,
+        and by when lists show both.
+        """
+        if most := self.whereabouts.jobs.sends(record.latest.nonce).most:
+            return count >= most
+        return record.now - record.latest.at < identity.SETTLE_S or record.age_s >= self.turn_s
 
     def may_come(self, record: Record) -> bool:
         """Whether it was sent from here, and one time at least was not answered."""
-        return False
+        return self.whereabouts.jobs.sends(record.latest.nonce).unanswered > 0
 
     def bar(self, record: Record) -> Ask | None:
         """Take the lock of its id, without which no container trains."""
@@ -136,11 +152,12 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
             self.locks.take(job_id)
         return record
 
-    def _of_ask(self, record: Record) -> SeenJob | None:
-        """The job of the latest ask, as a list shows it; lists lag, so also by the number in its lock."""
+    def _of_ask(self, record: Record) -> tuple[SeenJob, ...]:
+        """The jobs of the latest ask, as lists show them; they lag, so also by the number in the lock."""
         last = addressed(record.latest)
-        seen = identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
-        return seen or self._holder(record.job_id, (last,))
+        found = identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
+        held = self._holder(record.job_id, (last,))
+        return found if held is None or held.number in {one.number for one in found} else (*found, held)
 
     def _holder(self, job_id: str, asks: Sequence[Ask]) -> SeenJob | None:
         """The job that has the lock of an id, if one of these asks has made it."""
@@ -199,6 +216,12 @@ def to_come(locks: Locks, seen: SeenJob, told: Observation) -> Observation:
         return told
     detail = f"{seen.region}: no room after all; whoever waits for it with its bucket asks the next place"
     return attrs.evolve(told, state=State.INTERRUPTED, detail=detail, failure=None, ended_at=None)
+
+
+def asked_last(locks: Locks, seen: SeenJob) -> str:
+    """As of `identity.Latest`, by the record beside the lock."""
+    record = _record_of(locks, seen)
+    return "" if record is None or record.last is None else record.latest.nonce
 
 
 def _record_of(locks: Locks, seen: SeenJob) -> Record | None:

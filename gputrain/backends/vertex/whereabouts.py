@@ -15,6 +15,7 @@ from gputrain.backends.vertex.identity import (
     LOOK_EVERY_S,
     SETTLE_S,
     Holder,
+    Latest,
     effective,
     extras,
     find_all,
@@ -41,11 +42,12 @@ class Whereabouts:
     Whoever names no bucket finds those of all, and takes up none where a name is of several.
     """
 
-    def __init__(self, jobs: JobService, settings: VertexSettings, holder: Holder) -> None:
+    def __init__(self, jobs: JobService, settings: VertexSettings, holder: Holder, latest: Latest) -> None:
         self.jobs = jobs
         self._regions = settings.regions
         self._home = settings.home_label
         self._holder = holder
+        self._latest = latest
         self._places: Kept[str, tuple[str, bool]] = Kept(idle_s=FORGET_S)  # and whether it is doubled
 
     def note(self, name: str, resource: str, *, is_doubled: bool | None = None) -> None:
@@ -66,7 +68,7 @@ class Whereabouts:
         found = self.all(ref)
         if not found:
             raise lost(ref)
-        seen = effective(found, self._holder) or max(found, key=lambda one: str(one.created_at))
+        seen = effective(found, self._holder, self._latest) or max(found, key=lambda one: str(one.created_at))
         self.note(ref.name, seen.resource, is_doubled=bool(extras(found, seen)))
         return seen
 

@@ -12,7 +12,7 @@ import pytest
 from gputrain.backends.base import Bundle, JobRef, Start
 from gputrain.backends.vertex import identity
 from gputrain.backends.vertex.states import SeenJob, state_of
-from gputrain.errors import JobLostError, RequestError, TransientError
+from gputrain.errors import AccessError, JobLostError, RequestError, TransientError
 from gputrain.gcp import UnclearError
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
@@ -48,7 +48,7 @@ def seen(number="1", state="JOB_STATE_RUNNING", minutes=0, **more):
     )  # fmt: skip
 
 
-FAILED, CANCELLED = "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"
+FAILED, CANCELLED, SUCCEEDED = "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,31 @@ def test_only_a_job_that_ended_before_it_began_for_want_of_machines_found_no_roo
 )
 def test_of_jobs_of_one_id_the_holder_of_the_lock_counts_or_else_the_oldest_that_lives(found, holder, counts):
     asked = []
-    one = identity.effective(found, lambda seen: asked.append(seen) or holder)
+    one = identity.effective(found, lambda seen: asked.append(seen) or holder, lambda _seen: "")
     assert (one and one.number) == counts
     counting = [one for one in found if not identity.found_no_room(one)]
     assert len(asked) == (len(counting) > 1)  # a lock is read only where there is a question
+
+
+@pytest.mark.parametrize(
+    ("states", "holder", "latest", "counts"),
+    [
+        ((SUCCEEDED, "JOB_STATE_PENDING"), "", "later", "2"),
+        ((SUCCEEDED, "JOB_STATE_PENDING"), "", "", "2"),
+        ((SUCCEEDED, "JOB_STATE_PENDING"), "", "first", "1"),
+        ((SUCCEEDED, "JOB_STATE_PENDING"), "1", "later", "1"),
+        ((FAILED, CANCELLED), "", "later", "2"),
+        (("JOB_STATE_PENDING", CANCELLED), "", "later", "1"),
+        ((SUCCEEDED, SUCCEEDED), "", "", "1"),
+        ((SUCCEEDED, FAILED), "", "elsewhere", "1"),
+    ],
+)
+def test_where_none_has_the_lock_one_that_has_ended_counts_only_if_it_was_asked_for_last(
+    states, holder, latest, counts
+):
+    first, later = states
+    found = [seen("1", first, nonce="first"), seen("2", later, minutes=1, nonce="later")]
+    assert identity.effective(found, lambda _seen: holder, lambda _seen: latest).number == counts
 
 
 @pytest.mark.parametrize(("holder", "ends"), [(None, None), (9, None), (0, 1), (1, 0)])
@@ -235,6 +256,40 @@ def test_a_look_after_a_lost_answer_that_is_refused_is_no_answer_to_what_was_ask
     with pytest.raises(TransientError, match=told) as caught:
         backend.create(request(backend))
     assert re.search(fix, caught.value.fix)
+
+
+def test_a_job_whose_look_after_a_lost_answer_failed_is_looked_for_before_it_is_asked_for_again(
+    make, cloud, vertex
+):
+    cloud.fail(CREATE, faults.DropAfterCommit())
+    away = cloud.fail(LIST, refusal(503), times=None)
+    backend = make()
+    with pytest.raises(TransientError):
+        backend.create(request(backend))
+    away.cancel()
+    backend.create(request(backend))
+    assert len(vertex.jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "may_come"),
+    [
+        ([], False),
+        ([faults.DropBeforeCommit()], True),
+        ([faults.DropBeforeCommit(), refusal(403)], True),
+        ([refusal(403)], False),
+    ],
+)
+def test_what_was_sent_and_not_answered_may_come_whatever_the_next_create_is_answered(
+    make, cloud, answers, may_come
+):
+    for one in answers:
+        cloud.fail(CREATE, one)
+    backend = make()
+    with contextlib.suppress(AccessError):
+        backend.create(request(backend))
+    assert backend.recorder().may_come(record(asks=ASKS)) is may_come
+    assert not make().recorder().may_come(record(asks=ASKS))  # another process has sent nothing
 
 
 def test_a_job_is_looked_for_once_and_then_known_until_it_is_gone(make, there, cloud, vertex, asked):

@@ -6,9 +6,10 @@ import pytest
 from gputrain.errors import JobLostError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
+from gputrain_emulator import faults
 from gputrain_emulator.vertex.states import State as Theirs
 from tests.unit.records.values import ASK, SPEC, WAY, record
-from tests.unit.vertex.test_vertex_alone import ASKS, FULL, REF, refusal
+from tests.unit.vertex.test_vertex_alone import ASKS, CREATE, FULL, LIST, REF, observed, refusal, request
 
 HERE = ASKS[0].way
 NEXT = attrs.evolve(HERE, place="europe-west4")
@@ -146,3 +147,109 @@ def test_the_lock_of_what_is_taken_back_goes_with_it_and_that_of_another_stays(
     write_lock(lock.format(there(Theirs.CANCELLED).id))
     assert make().recorder().clear(record(asks=ASKS))
     assert (Objects(make()._access, "my-bucket").read("jobs/bert-1/lock") is not None) is is_left
+
+
+@pytest.mark.parametrize(
+    ("counted_s", "is_certain"), [(0, True), (59, True), (60, False), (179, False), (180, True)]
+)
+def test_all_twins_of_an_ask_are_taken_back_and_who_did_not_send_it_knows_when_there_may_be_more(
+    make, there, write_lock, cloud, written, counted_s, is_certain
+):
+    one, other, recorder = there(), there(Theirs.PENDING), make().recorder()
+    write_lock(one.id)
+    written(asks=(ask(at=0.0),))
+    cloud.clock.advance(counted_s)
+    assert recorder.clear(recorder.board.read("bert-1")) is is_certain
+    assert {job.life.state for job in (one, other)} == {Theirs.CANCELLED}
+    assert Objects(make()._access, "my-bucket").read("jobs/bert-1/lock") is None
+
+
+def test_the_lock_tells_of_the_twin_that_no_list_shows(make, there, write_lock, cloud):
+    hidden = there()
+    cloud.clock.advance(60)
+    shown = there(Theirs.PENDING)
+    write_lock(hidden.id)
+    cloud.fail(LIST, faults.Reshape(change=lambda told: _without(told, hidden)), times=None)
+    make().recorder().clear(record(asks=ASKS))
+    assert {job.life.state for job in (hidden, shown)} == {Theirs.CANCELLED}
+
+
+def _without(told, hidden):
+    jobs = [one for one in told.get("customJobs", ()) if not one["name"].endswith(hidden.id)]
+    return {**told, "customJobs": jobs}
+
+
+@pytest.mark.parametrize("is_second_seen", [True, False])
+def test_whoever_sent_two_creates_has_taken_back_all_once_two_jobs_were_seen(
+    make, cloud, vertex, is_second_seen
+):
+    cloud.fail(CREATE, faults.DropAfterCommit() if is_second_seen else faults.DropBeforeCommit())
+    lists = cloud.fail(LIST, faults.Reshape(change=lambda told: {**told, "customJobs": []}), times=None)
+    backend = make()
+    backend.create(request(backend))
+    lists.cancel()
+    assert len(vertex.jobs) == 1 + is_second_seen
+    assert backend.recorder().clear(record(asks=ASKS)) is is_second_seen
+    assert {job.life.state for job in vertex.jobs.values()} == {Theirs.CANCELLED}
+
+
+DONE = {"state": Theirs.SUCCEEDED, "has_begun": True}
+SINCE = (*ASKS, ask(on("compute"), nonce=OTHER))
+
+
+@pytest.mark.parametrize(
+    ("asks", "lock", "state"),
+    [
+        (SINCE, "", State.CANCELLED),
+        ((*ASKS, ask(nonce=OTHER)), "", State.CANCELLED),
+        (SINCE, "its own", State.SUCCEEDED),
+        (SINCE, "cancelled", State.CANCELLED),
+        (ASKS, "", State.SUCCEEDED),
+        (None, "", State.SUCCEEDED),
+        (SINCE, "refused", State.SUCCEEDED),
+    ],
+)
+def test_a_job_that_ended_well_without_the_lock_did_nothing_once_something_else_was_asked_for(
+    make, there, written, write_lock, cloud, asks, lock, state
+):
+    job = there(**DONE)
+    if asks is not None:
+        written(asks=asks)
+    if lock == "refused":
+        cloud.fail("storage.objects.get", refusal(403), times=None)
+    elif lock:
+        write_lock(job.id if lock == "its own" else lock)
+    told = make().observe(REF)
+    assert (told.state, told.started_at is None) == (state, state is State.CANCELLED)
+    assert told.ask == ASK.nonce  # by which a handle sees that it was asked for anew
+
+
+def test_whoever_has_seen_one_that_did_nothing_sees_the_next_one_begin_and_end(
+    make, there, written, write_lock, vertex, cloud
+):
+    there(**DONE)
+    written(asks=(*ASKS, ask(nonce=OTHER)))
+    backend = make()
+    assert backend.observe(REF).state is State.CANCELLED
+    following = there(Theirs.PENDING, nonce=OTHER)
+    cloud.clock.advance(6)
+    assert observed(backend) == observed(make()) == following.id
+    write_lock(following.id)
+    vertex.put(following, Theirs.SUCCEEDED)
+    cloud.clock.advance(2)
+    assert backend.observe(REF).state is make().observe(REF).state is State.SUCCEEDED
+
+
+def test_without_a_bucket_one_that_did_nothing_is_told_by_the_record_too(make, there, written):
+    there(**DONE)
+    written(asks=(*ASKS, ask(nonce=OTHER)))
+    assert make(bucket=None).observe(REF).state is State.INTERRUPTED
+
+
+def test_a_cancel_that_sees_only_what_did_nothing_keeps_what_comes_from_training(make, there, written, cloud):
+    there(**DONE)
+    written(asks=(*ASKS, ask(nonce=OTHER)))
+    make().cancel(REF)
+    recorder = make().recorder()
+    assert recorder.board.read("bert-1").over == "cancelled"
+    assert Objects(make()._access, "my-bucket").read("jobs/bert-1/lock").content == b"cancelled"
