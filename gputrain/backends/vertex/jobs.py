@@ -42,7 +42,7 @@ CHANGES = "name,state,startTime,endTime,error,webAccessUris"
 
 
 @attrs.frozen
-class Sends:
+class SentCreates:
     """The creates of this process under one nonce, each of which makes another job."""
 
     unanswered: int = 0
@@ -61,11 +61,11 @@ class JobService:
 
     access: Access
     transport: Transport
-    _sends: Kept[str, Sends] = attrs.field(init=False, factory=Kept)
+    _sends: Kept[str, SentCreates] = attrs.field(init=False, factory=Kept)
 
-    def sends(self, nonce: str) -> Sends:
+    def sends(self, nonce: str) -> SentCreates:
         """What this process has sent under a nonce; of a refused create nothing comes."""
-        return self._sends.get(nonce) or Sends()
+        return self._sends.get(nonce) or SentCreates()
 
     def create(self, region: str, body: Mapping[str, Any]) -> SeenJob:
         """Make a job: the one write. Tried again only where Vertex AI said that it did nothing.
