@@ -107,11 +107,11 @@ NAMED = {
         mishaps=_mishaps("A", "kill before", 0, on="/bulkInsert"),
     ),
     "a cancel whose deletes fail": _calm(
-        nodes=2, clients=(_client("A", "submit", "cancel"),),
+        nodes=2, clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "refused", *range(30), on="DELETE", status=503),
     ),
     "a cancel whose deletes are forbidden": _calm(
-        nodes=2, clients=(_client("A", "submit", "cancel"),),
+        nodes=2, clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "refused", *range(9), on="DELETE", status=403),
     ),
     "a create that nobody answers, and VMs that may not be looked at": _calm(
