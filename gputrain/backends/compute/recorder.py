@@ -56,8 +56,10 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         return not self.gangs.sends.are_answered(record.latest.nonce)
 
     def bar(self, record: Record) -> Ask | None:
-        """Take the locks of their attempts, without which no VM trains."""
+        """Take the locks of their attempts, without which no VM trains; one that has run has its own."""
+        over = {one.attempt for one in record.asks if one.answer == MADE}
         asks = tuple(one for one in record.asks if one.way.backend == NAME and one.is_unseen)
+        asks = tuple(one for one in asks if one.attempt not in over)
         zones = {one: self.gangs.traces.bar(record.job_id, one) for one in {one.attempt for one in asks}}
         return next((one for one in asks if zones[one.attempt] == one.way.place), None)
 

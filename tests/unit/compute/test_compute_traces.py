@@ -11,6 +11,7 @@ from gputrain.backends.compute.sends import Sends
 from gputrain.backends.compute.traces import NOBODYS
 from gputrain.errors import PermissionDeniedError, TransientError
 from gputrain.gcp import UndoneError
+from gputrain.records import MADE
 from gputrain.spec import TrainingSpec
 from tests.unit.records.values import ASK, WAY, record
 
@@ -77,6 +78,12 @@ def test_vms_that_have_begun_are_the_job_and_stay_so(recorder, traces):
     come = recorder.bar(record(asks=(late, elsewhere)))
     assert come == late
     recorder.unbar(record(asks=(late,)))
+    assert traces.has_begun(names(ASK))
+
+
+def test_what_has_run_and_starts_again_is_not_taken_for_what_may_come(recorder, traces):
+    late, made = attrs.evolve(ASK, may_come=True), attrs.evolve(ASK, nonce="00000000beef", answer=MADE)
+    assert recorder.bar(record(asks=(late, made))) is None
     assert traces.has_begun(names(ASK))
 
 
