@@ -103,8 +103,8 @@ class BarsLate(Protocol):
         """See that no job of this id trains that comes from now on; the ask whose job has come before."""
         ...
 
-    def unbar(self, record: Record) -> None:
-        """Let one train again where `bar` let none; what a cancel has barred stays so."""
+    def let_in(self, record: Record) -> None:
+        """Let what is asked for now train where `bar` let nothing; what a cancel has barred stays so."""
         ...
 
 

@@ -54,13 +54,13 @@ class StatusBucket:
         self._thread = threading.Thread(target=self._run, name="gputrain-board", daemon=True)
 
     def holds_lock(self) -> bool:
-        """Whether the job belongs to this gang. The first VM to come decides, for its whole zone."""
-        mine = {"zone": self._job["zone"], "token": os.urandom(32).hex()}
+        """Whether the job belongs to this gang. The first VM to come decides, for all of its ask."""
+        mine = {"nonce": self._job["nonce"], "token": os.urandom(32).hex()}
         name = self._folder + "lock"
         absent = self._bucket.put(name, json.dumps(mine).encode(), only_if_absent=True)
         held = mine if absent else json.loads(self._bucket.get(name))
         self.token = held["token"]
-        return bool(held["zone"] == self._job["zone"])
+        return bool(held["nonce"] == self._job["nonce"])
 
     def tell(self, document: Dict[str, Any]) -> None:
         """As of `StatusBoard`."""

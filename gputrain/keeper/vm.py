@@ -259,7 +259,7 @@ def run(vm: Vm) -> bool:
     """Run this node to its end; whether the VM goes down by itself."""
     keeper = vm.keeper()
     if not vm.board.holds_lock():
-        vm.journal.say("superseded: the job runs in another zone, and this VM does nothing", "NOTICE")
+        vm.journal.say("superseded: other VMs have the job, and this one does nothing", "NOTICE")
         return False
     try:
         keeper.keep()

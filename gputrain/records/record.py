@@ -204,8 +204,11 @@ class Record:
 
     def come(self, ask: Ask) -> Record:
         """The record once an earlier ask has come to something after all: it is the latest, and open."""
-        others = (one for one in self.asks if one.nonce != ask.nonce)
-        return attrs.evolve(self, asks=(*others, attrs.evolve(ask, answer="", scope="", said="")))
+        is_other = self.is_open and self.latest.nonce != ask.nonce
+        asks = self.answered(Outcome.PASSED_OVER.value).asks if is_other else self.asks
+        others = (one for one in asks if one.nonce != ask.nonce)
+        come = attrs.evolve(ask, answer="", scope="", said="")
+        return attrs.evolve(self, asks=(*others, come), over="")
 
     def answered(self, answer: str, scope: str = "", said: str = "") -> Record:
         """The record with what came of the latest ask."""

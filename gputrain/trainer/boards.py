@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gputrain.backends.abilities import KeepsRecords, Recorder
 from gputrain.backends.base import Backend
+from gputrain.errors import RequestError
 from gputrain.records import Board, BucketBoard, FolderBoard, MemoryBoard, Record
 
 
@@ -45,6 +46,25 @@ class Boards:
     def named(self, name: str) -> Board | None:
         """The board of that name, if a backend here has it."""
         return next((board for board in self.all() if is_named(board, name)), None)
+
+    def at_home(self, copy: Record) -> Record | None:
+        """The record that a copy is of, as it is at its home; None where it is there no more.
+
+        Raises:
+            RequestError: that is where no backend here can write.
+        """
+        home = self.named(copy.home)
+        found = None if home is None else home.read(copy.job_id)
+        if home is None or (found is None and isinstance(home, FolderBoard)):
+            why = "that folder is another machine's"
+            if home is None:
+                why = f"its backends keep records in {', '.join(one.name for one in self.all())}"
+            raise RequestError(
+                f"{copy.job_id} is kept in {copy.home}, where none of these backends may write",
+                why=why,
+                fix=f"watch it by its name, or take another key; it starts again where {copy.home} is kept",
+            )
+        return found
 
     def is_anothers(self, copy: Record, record: Record) -> bool:
         """Whether what lies where a copy of a record is to lie is another job's: no older copy of it."""

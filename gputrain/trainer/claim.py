@@ -11,10 +11,10 @@ from datetime import datetime
 import attrs
 
 from gputrain.errors import GputrainError, RequestError
-from gputrain.records import WITHDRAWN, Ask, Board, FolderBoard, OvertakenError, Record, ended
+from gputrain.records import WITHDRAWN, Ask, Board, OvertakenError, Record, ended
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
-from gputrain.trainer.undo import keep_out, unseen
+from gputrain.trainer.undo import given_up, unseen
 
 log = logging.getLogger("gputrain")
 
@@ -67,7 +67,7 @@ class Claim:
         for board in self._boards.all(self._near):
             found = board.read(self._job_id)
             if found is not None and found.home != board.name:
-                found = self._at_home(found)
+                found = self._boards.at_home(found)
             if found is not None:
                 self._home = self._boards.named(found.home) or board
                 self.record = self._aged(found)
@@ -95,20 +95,6 @@ class Claim:
         if self.met is None or self.met[0] != record.generation:
             self.met = record.generation, now
         return attrs.evolve(record, age_s=max(record.age_s, now - self.met[1]))
-
-    def _at_home(self, copy: Record) -> Record | None:
-        home = self._boards.named(copy.home)
-        found = None if home is None else home.read(copy.job_id)
-        if home is None or (found is None and isinstance(home, FolderBoard)):
-            why = "that folder is another machine's"
-            if home is None:
-                why = f"its backends keep records in {', '.join(one.name for one in self._boards.all())}"
-            raise RequestError(
-                f"{copy.job_id} is kept in {copy.home}, where none of these backends may write",
-                why=why,
-                fix=f"watch it by its name, or take another key; it starts again where {copy.home} is kept",
-            )
-        return found
 
     def ask(self, record: Record, ask: Ask) -> None:
         """Write down that machines are about to be asked for.
@@ -246,6 +232,19 @@ class Claim:
             self.write(self.record.come(ask))
         return self.overtaken()
 
+    def give_up(self) -> bool:
+        """Have nothing train that comes late of what was taken back; whether the latest ask came before.
+
+        Raises:
+            OvertakenError: an earlier one did, which is the job.
+        """
+        record = self.record
+        come = None if record is None else given_up(self._boards, self._home, record)
+        if record is not None and come is not None and come.nonce != record.latest.nonce:
+            self.record = record.late()
+            raise self.overtaken_by(come)
+        return come is not None
+
     def _standing(self) -> Record | None:
         """The record as it is now, if our ask is still the latest, and open: nobody has ended the job."""
         return self._ours(self._home.read(self._job_id))
@@ -274,7 +273,7 @@ class Claim:
         return None
 
     def drop(self) -> None:
-        """Remove the record of a job that never came to be; not where one may come that nobody has seen."""
+        """Remove the record of a job that never was; OvertakenError where one has come, which is the job."""
         record = self.record
         if self._writes is not None and self._is_written(there := self._home.read(self._job_id)):
             record = there  # of which nobody was told whether it came
@@ -282,7 +281,8 @@ class Claim:
             return
         if unseen(self._boards, record):
             self.write(attrs.evolve(record, over=WITHDRAWN))
-            keep_out(self._boards, record)
+            if self.give_up():
+                raise self.overtaken_by(record.latest)
             return
         for board in self._copies(record):
             there = board.read(self._job_id)

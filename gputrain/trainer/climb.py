@@ -23,7 +23,7 @@ from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Claim
 from gputrain.trainer.context import Placed, Staged, Surroundings, whole
-from gputrain.trainer.undo import clear, keep_apart, keep_out, let_in
+from gputrain.trainer.undo import clear, keep_apart
 from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
@@ -153,11 +153,7 @@ class Climb:
         )  # fmt: skip
         since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
         raise_untold()
-        come = keep_apart(self._around.boards, record, backend.name)
-        if come is not None:
-            raise self._claim.overtaken_by(come)
         self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
-        let_in(self._around.boards, record, backend.name)
         self._pending = (candidate, request)  # from here on something may be there, until an answer says no
         return request
 
@@ -173,7 +169,9 @@ class Climb:
 
     def _created(self, backend: Backend, request: Request) -> JobRef:
         """Ask; a place that lets us wait for the next minute's calls is waited for with the record kept."""
-        waited_s = 0.0
+        record, waited_s = self._claim.record, 0.0
+        if record is not None and (come := keep_apart(self._around.boards, record)) is not None:
+            raise self._claim.overtaken_by(come)
         while True:
             try:
                 return backend.create(request)
@@ -229,8 +227,9 @@ class Climb:
         self._note(attempt)
         if isinstance(error, TransientError) and not isinstance(error, UndoneError):
             return
-        self._pending = None
-        self._claim.answer(attempt.outcome.value, attempt.scope.value, attempt.answer)
+        if self._pending is not None:  # else it was refused before it was asked for
+            self._pending = None
+            self._claim.answer(attempt.outcome.value, attempt.scope.value, attempt.answer)
 
     def _note(self, attempt: Attempt) -> None:
         place = f"{attempt.candidate.backend} {attempt.candidate.place}"
@@ -273,8 +272,8 @@ class Climb:
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
             is_gone = clear(self._around, backend, request, record)
-            if not is_gone and record is not None:
-                keep_out(self._around.boards, record.late())
+            if not is_gone and self._claim.give_up():
+                is_gone = clear(self._around, backend, request, record)
             if is_gone and self._may_rest:
                 self._claim.drop()
                 self._pending = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Request
@@ -77,7 +78,8 @@ class Placing:
         except BaseException as error:
             is_between = isinstance(error, StoppedError) or not isinstance(error, GputrainError)
             if is_between and not climb.is_unclear:  # struck between two places, where nothing is being made
-                self._forget()
+                with suppress(OvertakenError):
+                    self._forget()
             raise
         match outcome:  # not by a call: a Ctrl-C that fell there would not say that the job is there
             case Placed():
@@ -93,6 +95,8 @@ class Placing:
     def _forget(self) -> None:
         try:
             self._claim.drop()
+        except OvertakenError:
+            raise
         except GputrainError as error:  # what is left says of each place what it answered: no harm
             log.info("the record of %s stays: %s", self._job_id, error.what)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, JobRef, Request
 from gputrain.errors import AccessError, JobLostError, RequestError
 from gputrain.gcp import UnclearError
-from gputrain.records import Ask, Record
+from gputrain.records import Ask, Board, Record
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Surroundings
 
@@ -45,52 +42,44 @@ def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
     return found
 
 
-def keep_apart(boards: Boards, record: Record, asked: str) -> Ask | None:
-    """See that nothing which comes late trains beside what is asked for now, of the backend of that name.
+def keep_apart(boards: Boards, record: Record) -> Ask | None:
+    """See that nothing which comes late trains beside what the latest ask is for, and that this may.
 
-    Of one backend it may come instead: both want the same lock, see `let_in`.
+    Once the ask is written, so that nobody else is at it. On Vertex AI one job may come for another: both
+    want the same lock.
 
     Returns:
-        The ask whose job has come already, so that nothing may be asked for; None where none has.
+        The ask of which something has come already, so that nothing may be sent; None where nothing has.
 
     Raises:
-        UnclearError, TransientError: that could not be done, and nothing may be asked for.
+        UnclearError, TransientError: that could not be done, and nothing may be sent.
     """
-    others = (recorder for name, recorder in unseen(boards, record).items() if name != asked)
-    with _unclear(record):
-        return next((come for one in others if (come := one.bar(record)) is not None), None)
-
-
-def let_in(boards: Boards, record: Record, asked: str) -> None:
-    """Give the locks back that were taken from what is asked for now, once its ask is written down.
-
-    Not before: who was quicker may have cancelled it.
-
-    Raises:
-        UnclearError, TransientError: they could not be.
-    """
-    found = unseen(boards, record).get(asked)
-    with _unclear(record):
-        if found is not None:
-            found.unbar(record)
-
-
-def keep_out(boards: Boards, record: Record) -> None:
-    """Have nothing of a job that was given up train, should it come late. Errors as of `BarsLate.bar`."""
-    for recorder in unseen(boards, record).values():
-        recorder.bar(record)
-
-
-@contextlib.contextmanager
-def _unclear(record: Record) -> Iterator[None]:
+    asked: object = boards.recorder(record.latest.way.backend)
     try:
-        yield
+        if (come := keep_out(boards, record)) is None and isinstance(asked, BarsLate):
+            asked.let_in(record)
     except (AccessError, RequestError) as error:
         raise UnclearError(
             f"{record.job_id} may come yet where it was asked for, and train beside another",
             why=f"{error.what}: {error.why}",
             fix=error.fix,
         ) from error
+    return come
+
+
+def keep_out(boards: Boards, record: Record) -> Ask | None:
+    """See that nothing trains that comes late; the ask of which something came before. Errors as of `bar`."""
+    found = (recorder.bar(record) for recorder in unseen(boards, record).values())
+    return next((come for come in list(found) if come is not None), None)
+
+
+def given_up(boards: Boards, home: Board, record: Record) -> Ask | None:
+    """The same for a job that was given up, once that is written; its latest ask may come, if it is open."""
+    come = keep_out(boards, record.late() if record.is_open else record)
+    there = home.read(record.job_id)
+    if there is not None and there.generation != record.generation and there.is_open:
+        keep_apart(boards, there)  # somebody has its key, and asked anew meanwhile
+    return come
 
 
 def _cancelled(backend: Backend, ref: JobRef) -> bool:

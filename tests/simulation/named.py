@@ -3,6 +3,8 @@
 import attrs
 
 from gputrain_emulator import fault_names
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.faults import Refuse
 from tests.simulation.schedule import DAY_S, Act, Client, Happening, Mishap, Schedule
 
 _ZONES = ("us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f")
@@ -25,6 +27,14 @@ def _calm(**fields):
     return attrs.evolve(_CALM, **fields)
 
 
+_FULL = Refuse(
+    error=ApiError(
+        503,
+        "The zone 'projects/my-project/zones/us-central1-a' does not have enough resources available to"
+        " fulfill the request. '(resource type:compute)'.",
+        reason="ZONE_RESOURCE_POOL_EXHAUSTED",
+    )
+)
 ALONE = (_client("A", "submit", "look"),)
 NAMED = {
     "a clean-up beside VMs of another bucket": _calm(clients=(_client("A", "submit", "clean up", "look"),)),
@@ -353,6 +363,54 @@ NAMED = {
             *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
             *_mishaps("A", "kill sent", 0, on="DELETE /instances"),
             *_mishaps("C", "late there", 0, on="GET /o? prefix=", seconds=55.0),
+        ),
+    ),
+    "VMs of a second try that come late, after a Ctrl-C": _calm(
+        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES), clients=(_client("A", "submit"),),
+        mishaps=(
+            *_mishaps("A", "late there", 4, on="POST /bulkInsert", seconds=12.0),
+            *_mishaps("A", "ctrl-c sent", 4, on="POST /bulkInsert"),
+        ),
+        happenings=(Happening(at_s=13.0, kind="room"),),
+    ),
+    "VMs that come late, after a Ctrl-C and a submit of their key that was refused before it asked": _calm(
+        limit_s=1800, clients=(_client("A", "submit"), _client("B", "submit", starts_s=30.0)),
+        mishaps=(
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
+            *_mishaps("B", "refused", *range(9), on="GET code", status=403),
+        ),
+    ),
+    "VMs that come late to the zone of those that were asked for since": _calm(
+        seed=1, limit_s=1800, ends=("done",), model="spot", restarts=2, stock=(("us-central1-a", 0),),
+        clients=(
+            _client("A", "submit"),
+            _client("B", "submit", "look", "watch", "look", "supervise", "watch", "look", starts_s=30.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=50.0),
+            *_mishaps("B", "late there", 1, on="POST /bulkInsert", seconds=30.0),
+        ),
+        happenings=(Happening(at_s=45.0, kind="room"),),
+    ),
+    "VMs that come late while no other zone has room": _calm(
+        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES[1:]), clients=(_client("A", "submit"),),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=70.0),
+            *_mishaps("A", "sees", 1, on="POST /bulkInsert", fault=_FULL),
+            *_mishaps("A", "late back", 2, on="POST /bulkInsert", seconds=40.0),
+        ),
+    ),
+    "VMs that come late once the job has ended": _calm(
+        seed=7, limit_s=3600, ends=("done",),
+        clients=(
+            _client("A", "submit"), _client("B", "submit", *["watch"] * 9, "look", starts_s=30.0),
+            _client("D", "jobs", starts_s=610.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=600.0),
         ),
     ),
     "a cancel of what somebody took out of the queue, and the next submit of its key": _calm(

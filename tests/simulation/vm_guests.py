@@ -59,14 +59,14 @@ class VmGuest:
 
     def begin(self):
         """The startup script: the lock, the first word, and then the peers."""
-        lock = json.dumps({"zone": self.job["zone"], "token": self.nonce}).encode()
+        lock = json.dumps({"nonce": self.job["nonce"], "token": self.nonce}).encode()
         bucket, name = self.job["bucket"], f"{self.folder}lock"
         if self.fate.end == "mute":
             self.remove(self.vm.name)
             return
         if not self.guests.put(bucket, name, lock, only_if_absent=True):
             held = self.guests.get(bucket, name)
-            if held is None or json.loads(held)["zone"] != self.job["zone"]:
+            if held is None or json.loads(held)["nonce"] != self.job["nonce"]:
                 self.remove(self.vm.name)
                 return
         self.tell("waiting")

@@ -293,5 +293,7 @@ class Gangs:
             self.calls.access.sleep(SETTLE_EVERY_S)
             waited_s += SETTLE_EVERY_S
             with contextlib.suppress(PreconditionError):
-                self._follow(gang, self.calls.start(gang.zone, method, body, str(uuid.uuid4())))
+                with self.sends.of(gang.nonce) as note:
+                    again = self.calls.start(gang.zone, method, body, str(uuid.uuid4()), before=note)
+                self._follow(gang, again)
                 return

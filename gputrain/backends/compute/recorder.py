@@ -47,7 +47,8 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
         gang = VmNames.of(record)
         is_all = self.gangs.clear(gang, and_traces=record.latest.answer != MADE)
-        if record.over == WITHDRAWN:  # whoever began it may have died between the VMs and what they wrote
+        # Whoever began it may have died between the VMs and what they wrote.
+        if record.over == WITHDRAWN or record.latest.is_unseen:
             self.gangs.traces.remove(gang)
         return is_all
 
@@ -56,17 +57,17 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         return not self.gangs.sends.are_answered(record.latest.nonce)
 
     def bar(self, record: Record) -> Ask | None:
-        """Take the locks of their attempts, without which no VM trains; one that has run has its own."""
-        over = {one.attempt for one in record.asks if one.answer == MADE}
+        """Take the locks of their attempts, without which no VM trains."""
         asks = tuple(one for one in record.asks if one.way.backend == NAME and one.is_unseen)
-        asks = tuple(one for one in asks if one.attempt not in over)
-        zones = {one: self.gangs.traces.bar(record.job_id, one) for one in {one.attempt for one in asks}}
-        return next((one for one in asks if zones[one.attempt] == one.way.place), None)
+        held = {self.gangs.traces.bar(record.job_id, attempt) for attempt in {one.attempt for one in asks}}
+        return next((one for one in asks if one.nonce in held), None)
 
-    def unbar(self, record: Record) -> None:
-        """Give them back."""
-        for attempt in {one.attempt for one in record.asks if one.way.backend == NAME and one.is_unseen}:
-            self.gangs.traces.unbar(record.job_id, attempt)
+    def let_in(self, record: Record) -> None:
+        """Take the lock of its attempt for its VMs, if others may come yet."""
+        gang = VmNames.of(record)
+        late = (one for one in record.asks if one.way.backend == NAME and one.is_unseen)
+        if any(one.attempt == gang.attempt and one.nonce != gang.nonce for one in late):
+            self.gangs.traces.reserve(gang)
 
     def end(self, job_id: str) -> tuple[Record | None, GputrainError | None]:
         """The guests are told as well, whose ranks may save; VMs that come late begin nothing."""

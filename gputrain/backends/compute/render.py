@@ -261,6 +261,7 @@ def _document(
     return {
         "schema": SCHEMA,
         "job_id": job_id,
+        "nonce": start.nonce,
         "zone": candidate.place,
         "project": settings.project,
         "gpus": shape.api_gpu_count,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from contextlib import suppress
 
 import attrs
@@ -11,64 +12,100 @@ from gputrain.backends.compute.names import NAME, JobObjects, VmNames
 from gputrain.errors import RequestError
 from gputrain.gcp import PreconditionError
 from gputrain.gcp.buckets import BucketPrefix
-from gputrain.gcp.forms import mapping
+from gputrain.gcp.forms import Json, mapping
 from gputrain.gcp.objects import Objects
 from gputrain.records import Board, DamagedRecordError, Record
 
-NOBODYS = json.dumps({"zone": "", "token": ""}).encode()
-"""A lock that no VM has: whichever comes finds that the job is none of its zone, and leaves."""
+NOBODYS = json.dumps({"nonce": "", "token": ""}).encode()
+"""A lock that no VM has: whichever comes finds that the job is none of its ask, and leaves."""
+
+RESERVED = "reserved"
+"""In a lock that was taken for an ask before its VMs were asked for."""
 
 
 @attrs.define(kw_only=True, eq=False)
 class Traces:
-    """The objects of attempts, which bear an attempt's number, and not the nonce of an ask."""
+    """The objects of attempts, which bear an attempt's number; its lock tells the nonce of an ask."""
 
     bucket: BucketPrefix
     stored: Objects
     board: Board
 
     def has_begun(self, gang: VmNames) -> bool:
-        """Whether one of its VMs has come so far as to take the lock, or another of its attempt has."""
-        lock = self.stored.read(self._lock(gang.job_id, gang.attempt))
-        return lock is not None and lock.content != NOBODYS
+        """Whether one of its VMs has come so far as to take the lock; in 0.1 it told of no ask."""
+        held = self._held(gang.job_id, gang.attempt)
+        if held is None or held.get("nonce", gang.nonce) != gang.nonce:
+            return False
+        return RESERVED not in held or self._is_written(gang.job_id, gang.attempt)
 
     def remove(self, gang: VmNames) -> None:
         """Remove what the VMs of an ask wrote: their lock would keep the next gang from training.
 
-        Not where another was asked for since, which writes in the same place. That is looked at once the list
-        is there: what it shows was written before.
+        Not what those of another ask wrote in the same place since. Whose it is is looked at once the list is
+        there: what that shows was written before.
         """
-        folder = JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
+        folder = self._folder(gang.job_id, gang.attempt)
         there = self.stored.list(folder).whole(f"remove what {gang.job_id} wrote")
-        if there and self._is_latest(gang):
-            for trace in there:
+        if not there:
+            return
+        held = self._held(gang.job_id, gang.attempt) or {}
+        if held["nonce"] != gang.nonce if held.get("nonce") else self._is_left(gang):
+            return
+        kept = f"{folder}lock" if held.get("nonce") == "" else ""
+        for trace in there:
+            if trace.name != kept:
                 self.stored.remove(trace.name, if_generation=trace.generation)
 
     def bar(self, job_id: str, attempt: int) -> str:
-        """Have no VM of an attempt train that comes from now on; the zone whose VMs had begun before."""
-        name = self._lock(job_id, attempt)
+        """Have no VM of an attempt train that comes from now on; the nonce of the ask whose VMs do."""
+        name, generation = self._lock(job_id, attempt), 0
+        found = self.stored.read(name)
+        held = {} if found is None else _read(found.content)
+        if found is not None:
+            if RESERVED not in held or self._is_written(job_id, attempt):
+                return str(held.get("nonce", ""))
+            generation = found.generation
         with suppress(PreconditionError):
-            self.stored.write(name, NOBODYS, if_generation=0)
-            return ""
-        found = self.stored.read(name)
-        with suppress(ValueError, RecursionError):  # of whoever may write to the bucket
-            return "" if found is None else str(mapping(json.loads(found.content)).get("zone", ""))
-        return ""
+            self.stored.write(name, NOBODYS, if_generation=generation)
+            return str(held.get("nonce", "")) if found and self._is_written(job_id, attempt) else ""
+        return str((self._held(job_id, attempt) or {}).get("nonce", ""))
 
-    def unbar(self, job_id: str, attempt: int) -> None:
-        """Undo `bar`."""
-        name = self._lock(job_id, attempt)
+    def reserve(self, gang: VmNames) -> None:
+        """Have the VMs of this ask train, and none of another; not where some do."""
+        name = self._lock(gang.job_id, gang.attempt)
+        lock = {"nonce": gang.nonce, "token": secrets.token_hex(32), RESERVED: True}
         found = self.stored.read(name)
-        if found is not None and found.content == NOBODYS:
-            self.stored.remove(name, if_generation=found.generation)
+        if found is None or found.content == NOBODYS or RESERVED in _read(found.content):
+            with suppress(PreconditionError):  # some do by now
+                generation = 0 if found is None else found.generation
+                self.stored.write(name, json.dumps(lock).encode(), if_generation=generation)
+
+    def _is_written(self, job_id: str, attempt: int) -> bool:
+        """Whether VMs of an attempt have written more than its lock."""
+        return len(self.stored.list(self._folder(job_id, attempt)).seen) > 1
+
+    def _held(self, job_id: str, attempt: int) -> Json | None:
+        found = self.stored.read(self._lock(job_id, attempt))
+        return None if found is None else _read(found.content)
+
+    def _folder(self, job_id: str, attempt: int) -> str:
+        return JobObjects(bucket=self.bucket, job_id=job_id).attempt(attempt)
 
     def _lock(self, job_id: str, attempt: int) -> str:
-        return f"{JobObjects(bucket=self.bucket, job_id=job_id).attempt(attempt)}lock"
+        return f"{self._folder(job_id, attempt)}lock"
 
-    def _is_latest(self, gang: VmNames) -> bool:
+    def _is_left(self, gang: VmNames) -> bool:
+        """Whether other VMs were asked for since, or nobody can tell."""
         try:
             record: Record | None = self.board.read(gang.job_id)
-        except (RequestError, DamagedRecordError):  # nobody can tell
-            return False
+        except (RequestError, DamagedRecordError):
+            return True
         asks = () if record is None else tuple(one for one in record.asks if one.way.backend == NAME)
-        return not asks or asks[-1].nonce == gang.nonce
+        return bool(asks) and asks[-1].nonce != gang.nonce
+
+
+def _read(content: bytes) -> Json:
+    """What a lock says; nothing where it is none: others may write to the bucket."""
+    with suppress(ValueError, RecursionError):
+        return mapping(json.loads(content))
+    return {}

@@ -141,9 +141,10 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         seen = self._holder(record.job_id, asked)
         return next((one for one in asked if seen is not None and one.nonce == seen.nonce), None)
 
-    def unbar(self, record: Record) -> None:
-        """Give that lock back."""
-        self.locks.give_back(record.job_id)
+    def let_in(self, record: Record) -> None:
+        """Give that lock back: which job takes it, the latest or one that comes late, is the job."""
+        if any(one.way.backend == NAME and one.is_unseen for one in record.asks):
+            self.locks.give_back(record.job_id)
 
     def _end(self, job_id: str) -> Record | None:
         """The lock is taken as well, so that one that comes late does nothing."""

@@ -123,7 +123,7 @@ def test_a_vm_that_is_only_halted_is_removed_by_whoever_waits_for_the_job(cloud,
 
 def test_a_gang_that_comes_second_does_nothing(cloud, road, spec):
     store = cloud.world.part(Storage).objects
-    held = json.dumps({"zone": "us-central1-f", "token": "x"}).encode()
+    held = json.dumps({"nonce": "00000000beef", "token": "x"}).encode()
     road.backend._access.post(
         f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
         action="hold the lock",

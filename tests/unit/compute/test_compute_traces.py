@@ -27,7 +27,7 @@ def recorder(backend):
 def traces(recorder):
     """A gang has begun, and written how far it is."""
     found = recorder.gangs.traces
-    found.stored.write(LOCK, json.dumps({"zone": WAY.place, "token": "0a"}).encode(), if_generation=0)
+    found.stored.write(LOCK, json.dumps({"nonce": ASK.nonce, "token": "0a"}).encode(), if_generation=0)
     found.stored.write(STATUS, b"{}", if_generation=0)
     return found
 
@@ -41,56 +41,93 @@ def names(one):
     return VmNames.of(record(asks=(one,)))
 
 
-@pytest.mark.parametrize("later", [False, True])
-def test_what_a_later_gang_wrote_is_not_removed_with_an_earlier_one(recorder, traces, later):
-    written(recorder, ASK, *((attrs.evolve(ASK, nonce="00000000beef"),) if later else ()))
+LATER = attrs.evolve(ASK, nonce="00000000beef")
+
+
+@pytest.mark.parametrize("gang", [ASK, LATER])
+def test_what_another_gang_wrote_is_not_removed(recorder, traces, gang):
+    written(recorder, ASK, LATER)
+    traces.remove(names(gang))
+    assert (traces.stored.stat(STATUS) is None) is (gang is ASK)
+    assert traces.has_begun(names(ASK)) is (gang is LATER)
+
+
+@pytest.mark.parametrize(
+    ("asks", "is_removed"),
+    [
+        ((ASK,), True),
+        ((ASK, LATER), False),
+        ((ASK, attrs.evolve(LATER, way=attrs.evolve(WAY, backend="vertex"))), True),
+    ],
+)
+@pytest.mark.parametrize("lock", [None, NOBODYS, b"", b"[]", b'{"zone": "us-central1-a"}'])
+def test_without_a_lock_that_tells_the_record_does(recorder, traces, asks, is_removed, lock):
+    traces.stored.remove(LOCK)
+    if lock is not None:
+        traces.stored.write(LOCK, lock, if_generation=0)
+    written(recorder, *asks)
     traces.remove(names(ASK))
-    assert (traces.stored.stat(STATUS) is not None) is later
-    assert traces.has_begun(names(ASK)) is later
+    assert (traces.stored.stat(STATUS) is None) is is_removed
+    if lock == NOBODYS:
+        assert traces.stored.read(LOCK).content == NOBODYS
 
 
 def test_a_record_that_nobody_can_read_says_nothing_so_nothing_goes(recorder, traces):
+    traces.stored.remove(LOCK)
     traces.stored.write("records/bert-1.json", b"no record", if_generation=0)
     traces.remove(names(ASK))
     assert traces.stored.stat(STATUS) is not None
 
 
-def test_what_goes_on_elsewhere_leaves_nothing(recorder, traces):
-    written(recorder, ASK, attrs.evolve(ASK, nonce="00000000beef", way=attrs.evolve(WAY, backend="vertex")))
-    traces.remove(names(ASK))
-    assert traces.stored.stat(STATUS) is None
-
-
-def test_a_barred_attempt_has_not_begun_until_it_is_given_back(recorder):
-    traces = recorder.gangs.traces
-    late = attrs.evolve(ASK, may_come=True)
-    barred = record(asks=(late,))
-    assert recorder.bar(barred) is None
+def test_a_barred_attempt_begins_with_what_is_asked_for_next_and_nothing_else(recorder):
+    traces, late = recorder.gangs.traces, attrs.evolve(ASK, may_come=True)
+    assert recorder.bar(record(asks=(late,))) is None
     assert traces.stored.read(LOCK).content == NOBODYS
     assert not traces.has_begun(names(ASK))
-    recorder.unbar(barred)
-    assert traces.stored.stat(LOCK) is None
+    recorder.let_in(record(asks=(late, LATER)))
+    lock = json.loads(traces.stored.read(LOCK).content)
+    assert (lock["nonce"], len(lock["token"])) == (LATER.nonce, 64)
+    assert not traces.has_begun(names(LATER))
+    traces.stored.write(STATUS, b"{}", if_generation=0)
+    assert traces.has_begun(names(LATER))
+    assert not traces.has_begun(names(ASK))
+
+
+def test_what_is_reserved_is_barred_unless_its_vms_have_begun(recorder):
+    traces, late = recorder.gangs.traces, attrs.evolve(ASK, may_come=True)
+    taken = attrs.evolve(LATER, may_come=True)
+    recorder.let_in(record(asks=(late, taken)))
+    assert recorder.bar(record(asks=(late, taken))) is None
+    assert traces.stored.read(LOCK).content == NOBODYS
+    recorder.let_in(record(asks=(late, taken)))
+    traces.stored.write(STATUS, b"{}", if_generation=0)
+    assert recorder.bar(record(asks=(late, taken))) == taken
+    assert traces.has_begun(names(LATER))
+
+
+def test_an_attempt_of_one_ask_needs_no_lock_before_its_vms(recorder):
+    recorder.let_in(record(asks=(attrs.evolve(ASK, may_come=True), attrs.evolve(LATER, attempt=1))))
+    assert recorder.gangs.traces.stored.list("jobs/").seen == ()
 
 
 def test_vms_that_have_begun_are_the_job_and_stay_so(recorder, traces):
     late = attrs.evolve(ASK, may_come=True)
-    elsewhere = attrs.evolve(late, nonce="00000000beef", way=attrs.evolve(WAY, place="us-central1-z"))
-    come = recorder.bar(record(asks=(late, elsewhere)))
-    assert come == late
-    recorder.unbar(record(asks=(late,)))
+    assert recorder.bar(record(asks=(attrs.evolve(late, nonce="00000000abcd"), late))) == late
+    recorder.let_in(record(asks=(late, LATER)))
     assert traces.has_begun(names(ASK))
 
 
 def test_what_has_run_and_starts_again_is_not_taken_for_what_may_come(recorder, traces):
-    late, made = attrs.evolve(ASK, may_come=True), attrs.evolve(ASK, nonce="00000000beef", answer=MADE)
+    late, made = attrs.evolve(LATER, may_come=True), attrs.evolve(ASK, answer=MADE)
     assert recorder.bar(record(asks=(late, made))) is None
     assert traces.has_begun(names(ASK))
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"{}", b"\xff", b"[" * 9999])
-def test_a_lock_that_is_none_says_of_no_zone_that_it_has_begun(recorder, content):
+def test_a_lock_that_tells_of_no_ask_is_that_of_the_latest(recorder, content):
     recorder.gangs.traces.stored.write(LOCK, content, if_generation=0)
     assert recorder.bar(record(asks=(attrs.evolve(ASK, may_come=True),))) is None
+    assert recorder.gangs.traces.has_begun(names(ASK))
 
 
 LOST = TransientError("no answer")
