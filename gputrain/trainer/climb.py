@@ -272,8 +272,8 @@ class Climb:
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
             is_gone = clear(self._around, backend, request, record)
-            if not is_gone and self._claim.give_up():
-                is_gone = clear(self._around, backend, request, record)
+            if not is_gone and self._claim.give_up():  # it came meanwhile
+                is_gone = clear(self._around, backend, request, self._claim.record)
             if is_gone and self._may_rest:
                 self._claim.drop()
                 self._pending = None
