@@ -10,6 +10,7 @@ from gputrain.backends.base import JobRef
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, ref_of
 from gputrain.backends.compute.settings import ComputeSettings
+from gputrain.backends.compute.traces import CANCELLED
 from gputrain.backends.google import BucketRecorder
 from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError, TransientError
 from gputrain.gcp import MissingError
@@ -74,7 +75,7 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         record, refused = super().end(job_id)
         try:
             if record is not None and record.backend == NAME:
-                self.gangs.traces.bar(job_id, VmNames.of(record).attempt)
+                self.gangs.traces.bar(job_id, VmNames.of(record).attempt, CANCELLED)
             cancel = JobObjects(bucket=self.settings.bucket, job_id=job_id).cancel
             self.gangs.traces.stored.write(cancel, b"cancelled", if_generation=None)
         except (AccessError, RequestError, TransientError) as error:

@@ -19,6 +19,9 @@ from gputrain.records import Board, DamagedRecordError, Record
 NOBODYS = json.dumps({"nonce": "", "token": ""}).encode()
 """A lock that no VM has: whichever comes finds that the job is none of its ask, and leaves."""
 
+CANCELLED = json.dumps({"nonce": "", "token": "", "over": "cancelled"}).encode()
+"""The same for good: no ask is let in any more."""
+
 RESERVED = "reserved"
 """In a lock that was taken for an ask before its VMs were asked for."""
 
@@ -56,17 +59,18 @@ class Traces:
             if trace.name != kept:
                 self.stored.remove(trace.name, if_generation=trace.generation)
 
-    def bar(self, job_id: str, attempt: int) -> str:
+    def bar(self, job_id: str, attempt: int, lock: bytes = NOBODYS) -> str:
         """Have no VM of an attempt train that comes from now on; the nonce of the ask whose VMs do."""
         name, generation = self._lock(job_id, attempt), 0
         found = self.stored.read(name)
         held = {} if found is None else _read(found.content)
         if found is not None:
-            if RESERVED not in held or self._is_written(job_id, attempt):
+            is_free = RESERVED in held and not self._is_written(job_id, attempt)
+            if found.content == lock or not (is_free or found.content == NOBODYS):
                 return str(held.get("nonce", ""))
             generation = found.generation
         with suppress(PreconditionError):
-            self.stored.write(name, NOBODYS, if_generation=generation)
+            self.stored.write(name, lock, if_generation=generation)
             return str(held.get("nonce", "")) if found and self._is_written(job_id, attempt) else ""
         return str((self._held(job_id, attempt) or {}).get("nonce", ""))
 

@@ -8,7 +8,7 @@ import pytest
 
 from gputrain.backends.compute.names import VmNames
 from gputrain.backends.compute.sends import Sends
-from gputrain.backends.compute.traces import NOBODYS
+from gputrain.backends.compute.traces import CANCELLED, NOBODYS
 from gputrain.errors import PermissionDeniedError, TransientError
 from gputrain.gcp import UndoneError
 from gputrain.records import MADE
@@ -103,6 +103,18 @@ def test_what_is_reserved_is_barred_unless_its_vms_have_begun(recorder):
     traces.stored.write(STATUS, b"{}", if_generation=0)
     assert recorder.bar(record(asks=(late, taken))) == taken
     assert traces.has_begun(names(LATER))
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_what_a_cancel_has_barred_is_let_in_no_more(recorder, before):
+    late = attrs.evolve(ASK, may_come=True)
+    written(recorder, late, LATER)
+    if before:
+        recorder.bar(record(asks=(late,)))
+    recorder.end("bert-1")
+    recorder.let_in(record(asks=(late, LATER)))
+    assert recorder.bar(record(asks=(late, LATER))) is None
+    assert recorder.gangs.traces.stored.read(LOCK).content == CANCELLED
 
 
 def test_an_attempt_of_one_ask_needs_no_lock_before_its_vms(recorder):
