@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 
 ORDINARY := not soak and not frameworks
 
-.PHONY: demo test check lint types engine bench dist lock site mutants soak test-frameworks clean
+.PHONY: demo test check lint types engine gpu bench dist lock site mutants soak test-frameworks clean
 
 demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
 	$(PYTHON) examples/demo.py
@@ -27,6 +27,10 @@ engine:  ## as root, on Debian: the engine, registry and userland that tests/con
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		podman runc conmon catatonit netavark aardvark-dns docker-registry mmdebstrap iproute2
 	emulator/scripts/userland || echo "no userland could be made: the tests of machines say so and are skipped"
+
+gpu:  ## on a machine with GPUs, by a Python whose torch can use them: PYTHON=python3
+	$(PYTHON) -m pytest -v -p no:cacheprovider tests/gpu
+	$(PYTHON) benchmarks/run.py --notes gpu
 
 bench: $(VENV)/installed  ## the numbers we hold ourselves to, beside their targets
 	$(PYTHON) benchmarks/run.py

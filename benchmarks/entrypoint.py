@@ -91,9 +91,9 @@ def finish(commands: Commands) -> None:
     assert [process.wait() for process in running] == [0] * len(running)
 
 
-def bare(nodes: int, target: list[str]) -> Callable[[], Commands]:
+def bare(nodes: int, target: list[str], each: int = 2) -> Callable[[], Commands]:
     def start() -> Commands:
-        world = 2 * nodes
+        world = each * nodes
         common = {
             **environment(),
             "MASTER_ADDR": "127.0.0.1",
@@ -101,7 +101,7 @@ def bare(nodes: int, target: list[str]) -> Callable[[], Commands]:
             "OMP_NUM_THREADS": "1",
         }
         ranks = [
-            {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": str(world)}
+            {"RANK": str(rank), "LOCAL_RANK": str(rank % each), "WORLD_SIZE": str(world)}
             for rank in range(world)
         ]
         return [([sys.executable, *target], {**common, **rank}) for rank in ranks]
@@ -109,9 +109,9 @@ def bare(nodes: int, target: list[str]) -> Callable[[], Commands]:
     return start
 
 
-def agents(nodes: int, target: list[str]) -> Callable[[], Commands]:
+def agents(nodes: int, target: list[str], each: int = 2) -> Callable[[], Commands]:
     def start() -> Commands:
-        common = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node=2"]
+        common = [sys.executable, "-m", "gputrain.entrypoint", f"--nproc-per-node={each}"]
         if nodes == 1:
             return [([*common, "--", *target], environment())]
         place = [f"--num-nodes={nodes}", f"--coordinator=127.0.0.1:{port()}"]
@@ -122,9 +122,9 @@ def agents(nodes: int, target: list[str]) -> Callable[[], Commands]:
     return start
 
 
-def torchrun(nodes: int, target: list[str]) -> Callable[[], Commands]:
+def torchrun(nodes: int, target: list[str], each: int = 2) -> Callable[[], Commands]:
     def start() -> Commands:
-        common = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
+        common = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={each}"]
         if nodes == 1:
             return [([*common, "--standalone", *target], environment())]
         place = [f"--nnodes={nodes}", "--rdzv-backend=static", f"--rdzv-endpoint=127.0.0.1:{port()}"]

@@ -59,8 +59,7 @@ EXCEPTION = Cause(
     kind="exception",
     title="the script raised",
     fix="mend what the traceback below names",
-    advice="The traceback is that of the first rank that failed, on whichever node it was. Its neighbours"
-    " break of it; what they say is left out.",
+    advice="The traceback is the first failing rank's; its neighbours, which break of it, are left out.",
 )
 CRASHED = Cause(
     kind="crashed",
@@ -113,7 +112,13 @@ OUT_OF_MEMORY = Cause(
     kind="out_of_memory",
     title="the memory of the machine ran out",
     fix="take a machine with more memory, or a smaller batch or fewer loader workers",
-    advice="The machine's memory, not the GPU's: CUDA's own is an exception with a traceback.",
+    advice="The machine's memory; for the GPU's see [gpu_out_of_memory](#gpu_out_of_memory).",
+)
+GPU_OUT_OF_MEMORY = Cause(
+    kind="gpu_out_of_memory",
+    title="the memory of a GPU ran out",
+    fix="take a smaller batch and accumulate gradients, shard the model, or take a GPU with more memory",
+    advice="The traceback says how much was asked for, and `job.metrics('gpu')` how the memory grew.",
 )
 NODE_MISSING = _goes_on(
     kind="node_missing",
@@ -141,9 +146,8 @@ ENVIRONMENT = Cause(
 REQUIREMENTS = Cause(
     kind="requirements",
     title="its requirements could not be installed",
-    fix="mend the requirement that pip names; where pip reached no index, name one that it reaches,"
-    " env={'PIP_INDEX_URL': 'https://...'}, or give a VM a way out (Cloud NAT, external_ip=); another torch"
-    " needs an image that has it",
+    fix="mend the requirement that pip names, or name an index that it reaches, env={'PIP_INDEX_URL': '...'},"
+    " or give a VM a way out (Cloud NAT, external_ip=); another torch needs an image that has it",
     advice="Nothing of the script has run. `error.message` has pip's own sentences, `error.last_lines` what"
     " it said before. torch and NVIDIA's libraries keep the versions that the image has.",
 )
@@ -265,9 +269,8 @@ UNSAVED = Cause(
     title="not all that it wrote was saved",
     fix="mend what the message says of the bucket (a hold, a retention, a right), and submit it again: it"
     " goes on from the last checkpoint that is whole there",
-    advice="The ranks ended with 0. Of `checkpoint_dir` or `output_dir` the bucket lacks the files that the"
-    " message names, and the VM is gone; all others are there. A bucket that does not answer is asked for a"
-    " quarter of an hour before.",
+    advice="The ranks ended with 0. The bucket lacks the files of `checkpoint_dir` or `output_dir` that the"
+    " message names, after a quarter of an hour where it did not answer; the VM is gone.",
 )
 UNSTARTED = Cause(
     kind="unstarted",

@@ -26,6 +26,7 @@ KINDS: Mapping[str, Cause] = {
     contract.EXIT: causes.EXIT,
     contract.LEFT_EARLY: causes.LEFT_EARLY,
     contract.OUT_OF_MEMORY: causes.OUT_OF_MEMORY,
+    contract.GPU_MEMORY: causes.GPU_OUT_OF_MEMORY,
     contract.GPU_FAULT: causes.GPU_FAULT,
     contract.HANG: causes.HANG,
     contract.NODE_MISSING: causes.NODE_MISSING,

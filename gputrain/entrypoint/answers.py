@@ -48,7 +48,9 @@ _AGAIN_S = 0.5
 """How long the thread rests after what it could not do, as for want of memory, room or descriptors."""
 
 _PLACE = attrgetter("f_code", "f_lineno")
-_RECORDERS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
+_RECORDERS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
+"""Of NCCL's collectives, where torch is built with it, and of gloo's: each has a recorder of its own, and
+both may count for one group. Seen with torch 2.11 on an H100, 2026-11-26."""
 
 
 def offer() -> None:
@@ -169,13 +171,12 @@ def _first_frame(thread: int) -> Iterator[Any]:
 def _recorded() -> Dict[str, Any]:
     """Group -> the last collective that was begun and the last that is done, and the name of the former."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
-    dump = next((getattr(c10d, name) for name in _RECORDERS if hasattr(c10d, name)), None)
-    if dump is None:
-        return {}
-    try:
-        return _groups(json.loads(dump()))
-    except Exception:  # noqa: BLE001  # a private name of torch's: whatever it does now, it tells nothing
-        return {}
+    found: Dict[str, Any] = {}
+    for number, name in enumerate(name for name in _RECORDERS if hasattr(c10d, name)):
+        with contextlib.suppress(Exception):  # a private name of torch's: whatever it does now
+            counts = _groups(json.loads(getattr(c10d, name)()))
+            found.update((group + " (gloo)" * number, one) for group, one in counts.items())
+    return found
 
 
 def _groups(told: Dict[str, Any]) -> Dict[str, Any]:

@@ -196,8 +196,8 @@ def _profile(environ: Mapping[str, str]) -> Dict[str, str]:
     entries = found.decode("utf-8", "surrogateescape").split("\0")
     after = dict(entry.split("=", 1) for entry in entries if "=" in entry)
     merged = {name: value for name, value in after.items() if name.startswith("NCCL_") and name not in before}
-    libraries = after.get("LD_LIBRARY_PATH", "")
-    if before.get("LD_LIBRARY_PATH", "") in libraries and libraries:
+    old, libraries = before.get("LD_LIBRARY_PATH", ""), after.get("LD_LIBRARY_PATH", "")
+    if libraries != old and old in libraries:
         merged["LD_LIBRARY_PATH"] = libraries
     return merged
 

@@ -25,6 +25,15 @@ _RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?")
 _LOST_WORKER = "killed by signal: Killed"
 """How torch's DataLoader words it (2.13)."""
 
+_GPU_MEMORY = re.compile(
+    r"^([\w.]+\.)?OutOfMemoryError\b"
+    r"|^([\w.]+\.)?(Runtime|DistBackend|Accelerator)Error: .*\b(CUDA|HIP|XPU|MPS)\b.{0,60}out of memory"
+    r"|^([\w.]+\.)?RuntimeError: .*CUBLAS_STATUS_ALLOC_FAILED"
+    r"|^([\w.]+\.)?(Xla|Jax)RuntimeError: RESOURCE_EXHAUSTED",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How torch, its libraries and JAX word it. Source: torch 2.11's c10/cuda and aten, jaxlib 0.11."""
+
 TEXT_LIMIT = 8000
 """Characters of a traceback's end that are kept: the result must stay one line of a log."""
 
@@ -145,7 +154,8 @@ def explain(
         text = str(error[contract.C_MESSAGE]).partition("SystemExit: ")[2]
         return {**cause, "kind": contract.EXIT, "message": text}
     if error and not rank.signal:
-        return {**cause, **error, "kind": contract.EXCEPTION}
+        is_memory = _GPU_MEMORY.search(str(error[contract.C_MESSAGE]))
+        return {**cause, **error, "kind": contract.GPU_MEMORY if is_memory else contract.EXCEPTION}
     if rank.signal:
         return {**cause, **error, "kind": contract.SIGNAL, "message": f"ended by {rank.signal}"}
     return {**cause, "kind": contract.EXIT, "message": f"ended with exit code {rank.exit_code}"}

@@ -137,10 +137,37 @@ def test_ranks_that_stand_at_one_place_are_told_apart_by_what_they_began(cluster
     node = cluster.start(cluster.script(AHEAD), nproc=3, flags=flags)
     until(lambda: len(node.said("up")) == 3, "the ranks' start", within=60)
     found = asked(results, "0123456789abcdef", until)
-    assert [one["recorded"]["0"]["begun"] for one in found] == [2, 3, 3]
+    (group,) = found[0]["recorded"]  # which says where torch is built with NCCL that it is gloo's
+    assert [one["recorded"][group]["begun"] for one in found] == [2, 3, 3]
     guilty, story = hang.story(found)
     assert guilty["rank"] == 0
     assert "rank 0 began 2 and ranks 1, 2 began 3 collectives, the last of them gloo:all_reduce" in story
+
+
+def test_collectives_of_nccl_and_of_gloo_are_counted_apart(cluster, until, tmp_path):
+    """A torch that is built with NCCL has a recorder of each, and group 0 may use both."""
+    told = {"last_enqueued_collective": 7, "last_completed_collective": 6}
+    entry = {"process_group": ["0", "default"], "collective_seq_id": 7, "profiling_name": "nccl:all_reduce"}
+    document = {"pg_status": {"0": told}, "entries": [entry]}
+    results, script = (
+        tmp_path / "results",
+        cluster.script(f"""
+        import json, threading
+        import torch, torch.distributed as dist
+        from torch._C import _distributed_c10d as c10d
+        c10d._dump_nccl_trace_json = lambda: json.dumps({document}).encode()
+        dist.init_process_group("gloo")
+        dist.all_reduce(torch.ones(1))
+        print("up", flush=True)
+        threading.Event().wait()
+    """),
+    )
+    flags = [f"--result-dir={results}", "--hang-timeout=600"]
+    node = cluster.start(script, nproc=1, flags=flags)
+    until(lambda: node.said("up"), "the rank's start", within=60)
+    (found,) = asked(results, "0123456789abcdef", until)
+    assert found["recorded"]["0"] == {"begun": 7, "done": 6, "name": "nccl:all_reduce"}
+    assert found["recorded"]["0 (gloo)"] == {"begun": 1, "done": 1, "name": "gloo:all_reduce"}
 
 
 def test_an_answer_may_hold_anything():

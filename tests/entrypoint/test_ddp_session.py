@@ -269,6 +269,11 @@ def test_errors_survive_pickling() -> None:
     assert isinstance(error, CheckpointError)
 
 
+def as_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+
+
 @pytest.mark.parametrize(
     ("world_size", "wanted", "kind"),
     [(1, None, "mps"), (1, "mps", "mps"), (1, "cpu", "cpu"), (2, None, "cpu")],
@@ -276,14 +281,14 @@ def test_errors_survive_pickling() -> None:
 def test_a_lone_rank_takes_the_gpu_of_a_mac(
     monkeypatch: pytest.MonkeyPatch, world_size: int, wanted: Any, kind: str
 ) -> None:
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)  # as on a Mac
+    as_on_a_mac(monkeypatch)
     assert choose_device(Place(0, 0, world_size, world_size, True), wanted).type == kind
 
 
 def test_several_ranks_are_told_that_they_cannot_share_the_gpu_of_a_mac(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    as_on_a_mac(monkeypatch)
     with pytest.raises(SessionError, match="mps") as caught:
         choose_device(Place(0, 0, 2, 2, True), "mps")
     assert "process group" in str(caught.value.why)

@@ -184,5 +184,5 @@ def test_how_torch_words_the_loss_of_a_peer_is_known():
     aborted = {**cause(contract.SIGNAL, "ended by SIGABRT", "SIGABRT"), "last_lines": [said[3]]}
     assert is_symptom(aborted)
     assert not is_symptom(cause(contract.SIGNAL, "ended by SIGSEGV", "SIGSEGV"))
-    assert not is_symptom(cause(message="torch.OutOfMemoryError: CUDA out of memory"))
+    assert not is_symptom(cause(contract.GPU_MEMORY, "torch.OutOfMemoryError: CUDA out of memory"))
     assert not is_symptom(cause(message="FileNotFoundError: No such file or directory: 'a'"))

@@ -118,7 +118,8 @@ def test_a_profile_reaches_the_ranks(cluster):
 @pytest.mark.parametrize("text", ["exit 3\n", "set -e\nfalse\n", ""])
 def test_a_profile_that_fails_changes_nothing(tmp_path, text):
     (tmp_path / "profile.sh").write_text(text)
-    assert launch.network_profile({**os.environ, "NCCL_INIT_SCRIPT": str(tmp_path / "profile.sh")}) == {}
+    own = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64", "NCCL_INIT_SCRIPT": str(tmp_path / "profile.sh")}
+    assert launch.network_profile({**os.environ, **own}) == {}
 
 
 def test_a_free_port_is_not_one_that_outgoing_connections_take():

@@ -1,5 +1,6 @@
 """One node: what ranks are given, how their ends are told, what is left behind."""
 
+import builtins
 import importlib.util
 import json
 import os
@@ -223,6 +224,28 @@ def test_an_exception_that_cannot_say_what_it_is_is_still_the_cause(cluster, wha
     assert "ZeroDivisionError" not in json.dumps(node.cause)
     assert "<exception str() failed>" in node.cause["message"]
     assert node.said("left in order")
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        ("OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.')", "gpu_out_of_memory"),
+        ("RuntimeError('CUDA error: out of memory\\nCompile with TORCH_USE_CUDA_DSA')", "gpu_out_of_memory"),
+        ("RuntimeError('MPS backend out of memory (MPS allocated: 5 GB)')", "gpu_out_of_memory"),
+        ("RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED')", "gpu_out_of_memory"),
+        ("JaxRuntimeError('RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes')", "gpu_out_of_memory"),
+        ("ValueError('a post titled CUDA out of memory')", "exception"),
+        ("RuntimeError('the cache is out of memory')", "exception"),
+        ("MemoryError('out of memory')", "exception"),
+    ],
+)
+def test_the_memory_of_a_gpu_is_told_apart(cluster, raised, kind):
+    name = raised.partition("(")[0]
+    own = "" if hasattr(builtins, name) else f"class {name}(RuntimeError): pass"
+    node = cluster.run(cluster.script(f"{own}\nraise {raised}\n"), nproc=1)
+    assert (node.code, node.cause["kind"]) == (1, kind), node.cause
+    assert name in node.cause["message"]
+    assert f"raise {name}" in node.cause["traceback"]
 
 
 def test_a_hook_of_a_script_that_fails_is_not_the_cause(cluster):

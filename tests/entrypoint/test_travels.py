@@ -107,11 +107,14 @@ def test_what_travels_is_what_lies_here(pyz):
 
 
 SHOW = """
-    import os, sys
+    import glob, os, sys, time
     from gputrain import ddp
     from gputrain.entrypoint import contract
     assert "gputrain.pyz" in ddp.__file__, ddp.__file__
-    print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], sys.version_info[:2])
+    print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], sys.version_info[:2], flush=True)
+    open("up-" + os.environ["RANK"], "w").close()
+    while len(glob.glob("up-*")) < 4:
+        time.sleep(0.01)
     if os.environ["RANK"] == "3":
         raise ValueError("bad")
 """
