@@ -124,7 +124,7 @@ def started(trainer, script, word, **fields):
 
 def failure(trainer, script):
     with pytest.raises(JobFailedError) as failed:
-        trainer.run(script, gpu=1, progress=False)
+        trainer.run(script, gpu=1, progress="none")
     return failed.value
 
 
@@ -167,7 +167,7 @@ def test_a_session_trains_with_nccl_and_goes_on_where_it_was(trainer, script, tm
 
 def test_what_the_driver_tells_is_what_the_script_does(trainer, script, figure):
     text = WORKS.replace("HELD_GIB", "8").replace("SECONDS", "50")
-    result = trainer.run(script(text), gpu=1, progress=False)
+    result = trainer.run(script(text), gpu=1, progress="none")
     use = trainer.jobs()[0].metrics("gpu")
     last = {name.partition(".")[2]: use.series(name)[-1][1] for name in use.names}
     figure("gauges beside matrix products", last)
@@ -191,7 +191,7 @@ def test_a_script_that_breaks_its_context_is_not_a_broken_card(trainer, script, 
     error = failure(trainer, script(text))
     assert error.kind == "exception", str(error)
     assert "Error: CUDA error" in str(error)
-    assert trainer.run(script("import torch; torch.ones(1, device='cuda').item()"), progress=False)
+    assert trainer.run(script("import torch; torch.ones(1, device='cuda').item()"), progress="none")
 
 
 def test_a_cancelled_job_saves_and_frees_its_card(trainer, script, figure):
@@ -226,7 +226,7 @@ def test_a_rank_that_waits_for_its_card_is_seen_from_outside(trainer, script, fi
 def test_a_card_that_never_comes_back_ends_the_job(trainer, script):
     before = memory_mib()
     with pytest.raises(JobFailedError) as failed:
-        trainer.run(script(SPINS), gpu=1, hang_timeout="15s", progress=False)
+        trainer.run(script(SPINS), gpu=1, hang_timeout="15s", progress="none")
     assert failed.value.kind == "hang", str(failed.value)
     assert "waits_for_the_gpu" in failed.value.traceback
     until(lambda: max(memory_mib()) <= max(before) + 100, f"{memory_mib()}, before {before}")
@@ -234,7 +234,7 @@ def test_a_card_that_never_comes_back_ends_the_job(trainer, script):
 
 def test_more_ranks_than_cards_are_told_as_that(trainer, script):
     with pytest.raises(JobFailedError) as failed:
-        trainer.run(script(TRAINS.replace("STEPS", "5")), gpu=1, nproc_per_node=2, progress=False)
+        trainer.run(script(TRAINS.replace("STEPS", "5")), gpu=1, nproc_per_node=2, progress="none")
     assert "GPU" in str(failed.value)
     assert "SessionError" in failed.value.traceback
 
