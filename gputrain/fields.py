@@ -6,14 +6,11 @@ rows, so that all of them refuse alike: every fault at once, with what is allowe
 
 from __future__ import annotations
 
-import difflib
 import enum
-import functools
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -22,7 +19,6 @@ from gputrain.secrets import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
-P = ParamSpec("P")
 _SHOWN = 80
 
 
@@ -122,56 +118,16 @@ def _read_one(name: str, row: Field | None, value: Any, faults: FaultCollector) 
     return faults.parse(name, value, row.read, row.allowed, row.fix)
 
 
-def refusing(rows: Mapping[str, Field]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Has a constructor refuse what it lacks and what it does not take as what it cannot read: by its rows.
+def read_whole(of: str, rows: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    """As `read`, of what must be without a fault.
 
-    >>> class Bed:
-    ...     @refusing({"legs": Field(whole(3, 8), "3 to 8", "legs=4")})
-    ...     def __init__(self, *, legs: int) -> None: ...
-    >>> Bed()
-    Traceback (most recent call last):
-    gputrain.errors.SpecError: Bed(...) has 1 fault:
-      legs=None: 3 to 8. Fix: legs=4
+    Raises:
+        SpecError: with all faults.
     """
-
-    def decorated(init: Callable[P, None]) -> Callable[P, None]:
-        signature = inspect.signature(init)
-
-        @functools.wraps(init)
-        def checked(*arguments: P.args, **named: P.kwargs) -> None:
-            try:
-                signature.bind(*arguments, **named)
-            except TypeError as error:
-                misfit = error
-            else:
-                return init(*arguments, **named)
-            _refuse_call(signature.parameters, rows, arguments, named)
-            raise misfit
-
-        return checked
-
-    return decorated
-
-
-def _refuse_call(
-    taken: Mapping[str, Any], rows: Mapping[str, Field], arguments: Sequence[Any], named: Mapping[str, Any]
-) -> None:
-    """Raise SpecError with all that is wrong with the arguments of a constructor, its instance the first."""
-    _, *names = taken
-    unnamed = [name for name in names if taken[name].kind is not inspect.Parameter.KEYWORD_ONLY]
-    faults = FaultCollector(f"{type(arguments[0]).__name__}(...)")
-    for value in arguments[1 + len(unnamed) :]:
-        faults.add("an argument", value, "one with its name", f"one of {', '.join(names)}")
-    for name in set(named) - set(names):
-        near = difflib.get_close_matches(name, names, n=1)
-        fix = f"did you mean {near[0]}?" if near else "leave it out"
-        faults.add(name, named[name], "no such argument", fix)
-    given = {**named, **dict(zip(unnamed, arguments[1:]))}
-    for name, row in ((one, rows[one]) for one in names if one in rows and one not in given):
-        is_due = row.unless not in given if row.unless else taken[name].default is inspect.Parameter.empty
-        faults.check(not is_due, name, None, row.allowed, row.fix)
-    read(rows, {name: value for name, value in given.items() if name in names}, faults)
+    faults = FaultCollector(of)
+    found = read(rows, given, faults)
     faults.raise_if_any()
+    return found
 
 
 def is_text(value: object) -> bool:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from gputrain.arguments import refusing
 from gputrain.errors import GputrainError, RequestError
 from gputrain.experiments.plot import Curve, Plot
 from gputrain.experiments.points import Point, word, words
-from gputrain.fields import refused
+from gputrain.fields import Field, instance, read_whole, refused
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, figure
@@ -188,6 +189,14 @@ def _number(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _listed(value: Any) -> tuple[Job, ...]:
+    return tuple(map(instance(Job), value))
+
+
+_COMPARED = {"jobs": Field(_listed, "a list of jobs", "gputrain.compare(trainer.jobs())", is_needed=True)}
+
+
+@refusing(_COMPARED)
 def compare(jobs: Iterable[Job]) -> Comparison:
     """Any jobs beside each other: what tells them apart, how they stand, what they report.
 
@@ -197,9 +206,7 @@ def compare(jobs: Iterable[Job]) -> Comparison:
     >>> compare([]).to_dicts()
     []
     """
-    listed = list(jobs) if isinstance(jobs, Iterable) else []
-    if not isinstance(jobs, Iterable) or not all(isinstance(job, Job) for job in listed):
-        raise refused("jobs", jobs, "a list of jobs", "gputrain.compare(trainer.jobs())")
+    listed = read_whole("compare(...)", _COMPARED, {"jobs": jobs})["jobs"]
     specs = [job.to_dict()["spec"] or {} for job in listed]
     names = {name for spec in specs for name in spec if len({str(one.get(name)) for one in specs}) > 1}
     return Comparison(

@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from gputrain.arguments import refusing
 from gputrain.errors import Fault, SpecError
-from gputrain.fields import is_text, refused, shown
+from gputrain.fields import Field, is_text, read_whole, refused, shown
 from gputrain.spec.entry import ARGUMENTS
 
 Point = Mapping[str, Any]
@@ -17,6 +18,7 @@ MOST = 10_000
 """More points than this are a slip of the pen."""
 
 
+@refusing({})
 def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
     """Every combination of some values, the last name turning fastest.
 
@@ -26,12 +28,16 @@ def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
     >>> grid(lr=[0.1, 0.3], seed=range(2))
     ({'lr': 0.1, 'seed': 0}, {'lr': 0.1, 'seed': 1}, {'lr': 0.3, 'seed': 0}, {'lr': 0.3, 'seed': 1})
     """
-    for name, values in axes.items():
-        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-            raise refused(name, values, "a list of values", f"{name}=[...]")
-    # One more than may be tells whoever reads the points that they are too many.
-    found = itertools.islice(itertools.product(*axes.values()), MOST + 1)
-    return tuple(dict(zip(axes, values)) for values in found)
+    rows = {name: Field(_axis, "a list of values", f"{name}=[...]", is_needed=True) for name in axes}
+    found = itertools.product(*read_whole("the grid", rows, axes).values())
+    return tuple(dict(zip(axes, values)) for values in itertools.islice(found, MOST + 1))
+
+
+def _axis(values: Any) -> tuple[Any, ...]:
+    """Some values; one more than may be tells whoever reads the points that they are too many."""
+    if isinstance(values, (str, bytes, Mapping)):
+        raise ValueError
+    return tuple(itertools.islice(values, MOST + 1))
 
 
 def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:

@@ -158,9 +158,7 @@ class Supply:
     """The regions in the user's order of preference; empty: no order."""
 
     def __attrs_post_init__(self) -> None:
-        faults = FaultCollector("Supply(...)")
-        fields.read(_OF_SUPPLY, {name: getattr(self, name) for name in _OF_SUPPLY}, faults)
-        faults.raise_if_any()
+        fields.read_whole("Supply(...)", _OF_SUPPLY, {name: getattr(self, name) for name in _OF_SUPPLY})
 
 
 def told(backend: str, field: str, value: Any, read: Callable[[Any], T], allowed: str) -> T:

@@ -12,7 +12,7 @@ import attrs
 
 from gputrain import fields
 from gputrain.errors import QuotaExceededError, RequestError
-from gputrain.fields import FaultCollector, Field
+from gputrain.fields import Field
 from gputrain.gcp import Access
 from gputrain.gcp.endpoints import ROWS
 from gputrain.gcp.forms import mapping
@@ -168,9 +168,7 @@ def request_increase(
 
 
 def _check(**given: object) -> None:
-    faults = FaultCollector("what is asked for")
-    fields.read(_ROWS, given, faults)
-    faults.raise_if_any()
+    fields.read_whole("what is asked for", _ROWS, given)
 
 
 def _limit(value: object) -> object:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from gputrain.arguments import refusing
 from gputrain.fields import FaultCollector, Field, named, one_of, path, read, texts, words
 from gputrain.tables import Shown
 
@@ -90,6 +91,7 @@ class Image(Shown):
     context: str | None
     builder: Builder
 
+    @refusing(_ROWS)
     def __init__(
         self,
         *,

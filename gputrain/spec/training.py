@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from gputrain.arguments import refusing
 from gputrain.catalog import ProvisioningModel
 from gputrain.fields import FaultCollector, refused
 from gputrain.secrets import looks_secret, redact, without_secrets
@@ -117,6 +118,7 @@ class TrainingSpec(Shown):
     name: str | None
     launcher: Launcher
 
+    @refusing({})
     def __init__(self, **fields: Unpack[SpecFields]) -> None:
         faults = FaultCollector("the spec")
         unknown = {key: value for key, value in fields.items() if key not in NAMES}
@@ -262,5 +264,5 @@ def _warn_of_secrets(spec: TrainingSpec) -> None:
         warnings.warn(
             f"{', '.join(suspects)} looks like a secret: everybody who may read the job can read it. "
             "Give it by reference: secrets={'NAME': 'secret://projects/P/secrets/S/versions/V'}",
-            stacklevel=3,
+            stacklevel=4,
         )

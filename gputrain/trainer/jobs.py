@@ -10,11 +10,11 @@ from typing import Any
 
 import attrs
 
-from gputrain.arguments import check
+from gputrain.arguments import check, refusing
 from gputrain.backends import registry
-from gputrain.backends.base import Backend
+from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import AccessError, GputrainError, TransientError
-from gputrain.fields import is_text, refused
+from gputrain.fields import Field, is_text, refused
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
 from gputrain.job.watcher import WATCHER
@@ -23,6 +23,7 @@ from gputrain.lifecycle import State
 from gputrain.spec.durations import Moment, moment_asked
 from gputrain.tables import Shown, Table
 from gputrain.threads import new_lock, side_by_side
+from gputrain.trainer.choice import one_backend
 from gputrain.trainer.road import by_name
 
 _COLUMNS = ("name", "state", "place", "runs on", "started", "duration", "cost $")
@@ -52,6 +53,15 @@ class JobList(Shown, list[Job]):
         return [job.to_dict() for job in self]
 
 
+_TAKEN_UP_BY = {
+    "uri": Field(
+        JobRef.parse, "gputrain://backend/project/place/name", "trainer.jobs() lists those there are", True
+    ),
+    "backend": Field(one_backend, "a backend", "leave it out"),
+}
+
+
+@refusing(_TAKEN_UP_BY)
 def attach(uri: str, *, backend: Backend | None = None) -> Job:
     """Take up a job by its name, in any process, on any day.
 

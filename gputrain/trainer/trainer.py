@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from gputrain.arguments import check
+from gputrain.arguments import check, refusing
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import GputrainError
-from gputrain.fields import FaultCollector, read, refusing
+from gputrain.fields import read_whole
 from gputrain.interrupts import heeding
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
@@ -62,9 +62,7 @@ class Trainer(Maps):
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        faults = FaultCollector("Trainer(...)")
-        found = read(MADE_OF, {"backends": backends, "now": now, "sleep": sleep}, faults)
-        faults.raise_if_any()
+        found = read_whole("Trainer(...)", MADE_OF, {"backends": backends, "now": now, "sleep": sleep})
         self._backends: dict[str, Backend] = found["backends"]
         super().__init__(Road(self._backends, now, sleep))
 

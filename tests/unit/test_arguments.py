@@ -121,6 +121,53 @@ def test_a_trainer_tells_at_once_all_that_it_cannot_be_made_of(unnamed, named, f
     assert all(fault.fix for fault in told.value.faults)
 
 
+HANDED_OUT = {
+    "Attempt", "Candidate", "Check", "Checks", "Experiment", "Job", "JobEvent", "Ledger", "Plan",
+    "PlannedJob", "ProvisioningModel", "Refusal", "Scope", "State",
+}  # fmt: skip
+"""What the library makes, or what is named and not made."""
+
+
+@pytest.mark.parametrize(
+    ("unnamed", "named", "fields"),
+    [
+        ([], {"imagee": 1, "backned": 1, "jbos": 1}, {"imagee", "backned", "jbos"}),
+        ([*"abcdefghijklmn"], {}, {"an argument"}),
+        ([*"abcdefghijklmn"], {"naem": 1}, {"an argument", "naem"}),
+    ],
+)
+def test_every_public_name_that_is_called_tells_what_it_does_not_take(unnamed, named, fields):
+    for name in set(gputrain.__all__) - HANDED_OUT - {"__version__"}:
+        call = getattr(gputrain, name)
+        if inspect.isclass(call) and issubclass(call, Exception):
+            continue
+        with pytest.raises(SpecError) as told:
+            call(*unnamed, **named)
+        assert fields <= {fault.field for fault in told.value.faults}, name
+        assert all(fault.fix for fault in told.value.faults)
+
+
+@pytest.mark.parametrize(
+    ("name", "unnamed", "named", "fixes"),
+    [
+        ("Image", [], {"bse": "a:1"}, ["did you mean base?"]),
+        ("Image", ["a:1"], {"builder": "make"}, ["one of base, ", "builder='cloud-build'"]),
+        ("TrainingSpec", ["train.py"], {"num_nodes": 0}, ["write its name", "num_nodes=2", "script="]),
+        ("attach", [], {"url": "gputrain://local/x"}, ["did you mean uri?", "trainer.jobs()"]),
+        ("attach", ["gputrain://local/x"], {"backned": None}, ["did you mean backend?"]),
+        ("compare", [], {"job": []}, ["did you mean jobs?", "gputrain.compare("]),
+        ("compare", [3], {}, ["gputrain.compare("]),
+        ("grid", [[0.1, 0.3]], {"seed": 3}, ["write its name", "seed=[...]"]),
+    ],
+)
+def test_a_call_tells_at_once_all_that_it_cannot_take(name, unnamed, named, fixes):
+    with pytest.raises(SpecError) as told:
+        getattr(gputrain, name)(*unnamed, **named)
+    found = told.value.faults
+    assert len(found) == len(fixes)
+    assert all(fault.fix.startswith(fix) for fault, fix in zip(found, fixes))
+
+
 def test_every_argument_of_a_trainer_is_read():
     assert list(inspect.signature(Trainer).parameters) == list(MADE_OF)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.arguments import refusing
 from gputrain.backends.base import JobRef, LogPage, Orphan, Request, Start
 from gputrain.backends.compute import cleanup, images, networks, offers, preflight, render
 from gputrain.backends.compute.cache import CALL_S, FEW, Glances
@@ -23,7 +24,6 @@ from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service, region_of
-from gputrain.fields import refusing
 from gputrain.gcp import Access, Api, Objects
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.pace import Pace

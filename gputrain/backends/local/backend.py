@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from gputrain import staging
+from gputrain.arguments import refusing
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
 from gputrain.backends.local import code, devices, offers, render, start, states
 from gputrain.backends.local.settings import ROWS, usual_root
 from gputrain.backends.results import AsksForStacks
 from gputrain.errors import JobLostError, RequestError, SpecError, TransientError
-from gputrain.fields import FaultCollector, read, refusing
+from gputrain.fields import read_whole
 from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
@@ -54,9 +55,7 @@ class Local(Backend, AsksForStacks):
 
     @refusing(ROWS)
     def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
-        faults = FaultCollector("Local(...)")
-        found = read(ROWS, {"gpus": gpus, "root": root}, faults)
-        faults.raise_if_any()
+        found = read_whole("Local(...)", ROWS, {"gpus": gpus, "root": root})
         if not hasattr(os, "fork"):
             raise SpecError(
                 f"Local does not run on {platform.system()}",

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.arguments import refusing
 from gputrain.backends.base import JobRef, LogPage, Request, Start
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import identity, logs, offers, preflight, render
@@ -32,7 +33,6 @@ from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.backends.vertex.whereabouts import MOVED_S, Whereabouts, lost
 from gputrain.catalog import Service
 from gputrain.errors import JobLostError
-from gputrain.fields import refusing
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.listing import listing_of

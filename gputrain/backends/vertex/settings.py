@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 
 from gputrain import fields
+from gputrain.arguments import refusing
 from gputrain.backends.google import IMAGE_REPOSITORY, OBJECTS, PROJECT, REGION, GoogleSettings
 from gputrain.errors import SpecError
-from gputrain.fields import FaultCollector, Field, matching, named, refusing
+from gputrain.fields import FaultCollector, Field, matching, named
 from gputrain.gcp.buckets import BucketPrefix
 
 _IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
@@ -56,7 +57,7 @@ class ReductionServer:
     @refusing(_OF_SERVER)
     def __init__(self, *, replicas: int, machine_type: str = "n1-highcpu-16", image: str = _IMAGE) -> None:
         given = {"replicas": replicas, "machine_type": machine_type, "image": image}
-        self.__attrs_init__(**_read("ReductionServer(...)", _OF_SERVER, given))
+        self.__attrs_init__(**fields.read_whole("ReductionServer(...)", _OF_SERVER, given))
 
 
 @attrs.frozen(kw_only=True, init=False)
@@ -75,7 +76,7 @@ class NfsMount:
     @refusing(_OF_MOUNT)
     def __init__(self, *, server: str, path: str, mount_point: str) -> None:
         given = {"server": server, "path": path, "mount_point": mount_point}
-        self.__attrs_init__(**_read("NfsMount(...)", _OF_MOUNT, given))
+        self.__attrs_init__(**fields.read_whole("NfsMount(...)", _OF_MOUNT, given))
 
 
 @attrs.frozen(kw_only=True)
@@ -97,13 +98,6 @@ class VertexSettings(GoogleSettings):
     experiment: str | None
     experiment_run: str | None
     transport: Transport
-
-
-def _read(of: str, rows: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    faults = FaultCollector(of)
-    found = fields.read(rows, given, faults)
-    faults.raise_if_any()
-    return found
 
 
 def _one(kind: type[Any]) -> Callable[[Any], Any]:

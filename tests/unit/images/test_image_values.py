@@ -45,8 +45,8 @@ def test_a_spec_takes_an_image_its_parts_or_a_path_of_a_dockerfile(tmp_path):
 
 def test_faults_of_an_image_are_among_those_of_its_spec():
     with pytest.raises(SpecError) as caught:
-        TrainingSpec(script="train.py", num_nodes=0, image={"base": "a b"})
-    assert {one.field for one in caught.value.faults} == {"num_nodes", "base"}
+        TrainingSpec(script="train.py", num_nodes=0, image={"base": "a b", "bilder": "docker"})
+    assert {one.field for one in caught.value.faults} == {"num_nodes", "base", "bilder"}
 
 
 def test_content_names_a_recipe_and_nothing_else_does(context):

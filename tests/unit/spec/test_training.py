@@ -288,7 +288,6 @@ def test_a_part_of_a_gpu_is_read_as_numbers_are_written(text, count):
         ("max_run_duration", "9999999999999d"),
         ("max_wait_duration", "999999999d999999999h"),
         ("hang_timeout", "9" * 5000 + "s"),
-        ("image", {"a": 1}),
         ("image", {1: 2}),
         ("num_nodes", pytest.param(10**5000, id="that many nodes")),
     ],
