@@ -8,20 +8,19 @@ A distribution brings a backend with two lines of its ``pyproject.toml``::
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from inspect import Parameter
 from typing import Any
 
 import attrs
 
+from gputrain.backends import seam
 from gputrain.backends.abilities import StandsIn, lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
-from gputrain.errors import Fault, GputrainError, ProviderError, SpecError
-from gputrain.fields import instance
+from gputrain.errors import Fault, GputrainError, SpecError
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.listing import PartialListError
 from gputrain.secrets import redact
@@ -87,28 +86,10 @@ def jobs_of(backend: Backend, name: str) -> tuple[tuple[JobRef, ...], GputrainEr
     Raises:
         GputrainError: none could be listed.
     """
-    with foreseen(backend.name, "list the jobs"):
-        try:
-            return tuple(map(instance(JobRef), backend.find(name=name))), None
-        except PartialListError as error:  # it may be another list than that of jobs
-            return tuple(one for one in error.seen if isinstance(one, JobRef)), error
-
-
-@contextlib.contextmanager
-def foreseen(name: str, action: str) -> Iterator[None]:
-    """Has what nobody foresaw of a backend name it, where several are asked and one must not hide the others.
-
-    Raises:
-        ProviderError: whatever was raised that is no error of ours.
-    """
     try:
-        yield
-    except GputrainError:
-        raise
-    except Exception as error:  # of somebody else's code
-        what = f"could not {action} of the backend {name!r}"
-        fix = "mend what it says, or tell whoever wrote it"
-        raise ProviderError(what, why=_said(error), fix=fix) from error
+        return seam.find(backend, name), None
+    except PartialListError as error:  # it may be another list than that of jobs
+        return tuple(one for one in error.seen if isinstance(one, JobRef)), error
 
 
 def of_ref(ref: JobRef, **arguments: Any) -> Backend:
@@ -167,7 +148,7 @@ def made(
     except GputrainError:
         raise
     except Exception as error:  # of somebody else's code: whatever it is, it says which backend
-        raise _refused(name, f"from {source} came {_said(error)}", mend) from error
+        raise _refused(name, f"from {source} came {seam.said(error)}", mend) from error
     if not is_it:
         raise _refused(name, f"what is made from {source} is another: {said}", mend)
     if trial != emulator:
@@ -203,17 +184,13 @@ def _loaded(row: metadata.EntryPoint) -> type[Backend]:
     try:
         kind = row.load()
     except (Exception, SystemExit) as error:  # somebody else's module may raise anything
-        said = f"{whose} says it is {row.value}, which cannot be loaded: {_said(error)}"
+        said = f"{whose} says it is {row.value}, which cannot be loaded: {seam.said(error)}"
         raise _refused(row.name, said, mend) from error
     missing = ", ".join(lacks(kind))
     if not isinstance(kind, type) or missing:
         said = f"{whose} says it is {row.value}, which is no backend" + (missing and f": it has no {missing}")
         raise _refused(row.name, said, mend)
     return kind
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _distribution(row: metadata.EntryPoint) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.backends import seam
 from gputrain.backends.abilities import KeepsRecords, StandsIn
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import JobLostError
@@ -198,8 +199,7 @@ class Facts(Shown):
 
     @property
     def _is_recorded(self) -> bool:
-        keeper = self._backend
-        return not isinstance(keeper, KeepsRecords) or keeper.recorder() is not None
+        return not isinstance(self._backend, KeepsRecords) or self._backend.recorder() is not None
 
     def refresh(self) -> Observation:
         """Look at the job once.
@@ -223,7 +223,7 @@ class Facts(Shown):
     def _look(self) -> tuple[Observation, str]:
         """What its backend tells, and what comes next where that is no end; followed where it has gone on."""
         try:
-            told = self._backend.observe(self.ref)
+            told = seam.observe(self._backend, self.ref)
         except JobLostError:
             if not self._follow(None):
                 raise

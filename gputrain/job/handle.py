@@ -11,6 +11,7 @@ from typing import Any
 
 from gputrain import view
 from gputrain.arguments import check
+from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
 from gputrain.interrupts import heeding, raise_untold
@@ -245,7 +246,8 @@ class Job(LogReading):
         """The line with which a person gets to a node. RequestError where a platform lets nobody in."""
         if not isinstance(self._backend, OpensShells):
             raise RequestError(f"no shell leads to the nodes of {self.ref.backend}", fix="read job.logs()")
-        return self._backend.ssh_command(self.ref, node)
+        with seam.foreseen(self.ref.backend, "tell how to get to a node"):
+            return self._backend.ssh_command(self.ref, node)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._named, (self.uri,), self._state

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from gputrain import view
 from gputrain.arguments import check
-from gputrain.backends.abilities import FindsTheEnd
+from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import GputrainError, RequestError, TransientError
 from gputrain.fields import refused
@@ -111,9 +111,7 @@ class LogReading(Facts):
         """The last lines that are wanted, read from the end as far back as it takes, and who read them."""
         near, before = max(count, 1), ""
         while True:
-            cursor = ""
-            if isinstance(self._backend, FindsTheEnd) and near < MOST_NEAR:
-                cursor = self._backend.cursor_near_end(self.ref, near)
+            cursor = seam.cursor_near_end(self._backend, self.ref, near) if near < MOST_NEAR else ""
             if cursor == before:  # it knows of nothing farther back but the beginning
                 cursor = ""
             before = cursor
@@ -225,7 +223,7 @@ class LogReader:
             self._ref, self._cursor = ref, ""
         while True:
             asked = self._cursor
-            page = backend.logs(ref, asked)
+            page = seam.logs(backend, ref, asked)
             if self._cursor != asked:  # the handler of a signal has read it meanwhile
                 return
             has_moved, self._cursor = page.cursor != asked, page.cursor

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef
 from gputrain.backends.results import AsksForStacks
 from gputrain.entrypoint import hang
@@ -91,11 +92,13 @@ def ask(
     if not isinstance(backend, AsksForStacks):
         raise RequestError(f"the ranks of a job on {ref.backend} cannot be asked", fix="read job.logs()")
     nonce, until = secrets.token_hex(8), time.monotonic() + timeout_s
-    backend.ask_for_stacks(ref, nonce)
+    with seam.foreseen(backend.name, "ask the ranks of a job"):
+        backend.ask_for_stacks(ref, nonce)
     told: Mapping[int, Sequence[Mapping[str, Any]]] = {}
     while len(told) < nodes and time.monotonic() < until:
         sleep(min(backend.poll_s, EVERY_S))
-        told = backend.stacks(ref, nonce)
+        with seam.foreseen(backend.name, "read where the ranks of a job stand"):
+            told = backend.stacks(ref, nonce)
     if not told:
         raise JobTimeoutError(
             f"no node of {ref.name} has told within {timeout_s:g} s where its ranks stand",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gputrain.backends import seam
 from gputrain.backends.abilities import KeepsRecords, Recorder
 from gputrain.backends.base import Backend
 from gputrain.errors import RequestError
@@ -22,7 +23,8 @@ class Boards:
         """What a backend does for its records; None for one that keeps none, or is not here."""
         if backend not in self._recorders:  # to look a protocol over takes longer than all else here
             found: object = self._backends.get(backend)
-            self._recorders[backend] = found.recorder() if isinstance(found, KeepsRecords) else None
+            with seam.foreseen(backend, "find the records"):
+                self._recorders[backend] = found.recorder() if isinstance(found, KeepsRecords) else None
         return self._recorders[backend]
 
     def of(self, backend: str) -> Board | None:

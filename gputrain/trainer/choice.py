@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gputrain import arguments
-from gputrain.backends import registry
+from gputrain.backends import registry, seam
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.errors import Fault, SpecError
@@ -55,7 +55,7 @@ def supply_of(backend: Backend) -> Supply:
         SpecError: its supply is none, or bears another name.
         ProviderError: it raised what nobody foresaw.
     """
-    with registry.foreseen(backend.name, "read the supply"):
+    with seam.foreseen(backend.name, "read the supply"):
         supply = backend.supply
     if not isinstance(supply, Supply):
         raise _misread(backend, "supply", supply, "a Supply")
@@ -70,7 +70,7 @@ def facts_of(backend: Backend, wanted: Sequence[Candidate]) -> Mapping[Candidate
         SpecError: what it tells are no facts.
         ProviderError: it raised what nobody foresaw.
     """
-    with registry.foreseen(backend.name, "read the availability"):
+    with seam.foreseen(backend.name, "read the availability"):
         facts = backend.availability(wanted)
     if not isinstance(facts, Mapping) or not all(isinstance(one, Fact) for one in facts.values()):
         raise _misread(backend, "availability(...)", facts, "a Fact for each candidate it knows about")

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import attrs
 
+from gputrain.backends import seam
 from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, StoppedError, TransientError
@@ -125,6 +126,8 @@ class Climb:
                 raise _unread(ref, error) from error
             if request is None and (self.is_unclear or isinstance(error, TransientError)):
                 raise  # either nothing was asked of the place, or what came of it stands in the record
+            if request is not None and isinstance(error, seam.UnforeseenError):
+                raise  # it may be there: its record stays, and no other place is asked
             self._refused(candidate, error)
             return None
 
@@ -174,8 +177,8 @@ class Climb:
             raise self._claim.overtaken_by(come)
         while True:
             try:
-                return backend.create(request)
-            except UnclearError:  # noqa: PERF203  # nobody knows what was done
+                return seam.create(backend, request)
+            except (UnclearError, seam.UnforeseenError):  # noqa: PERF203  # nobody knows what was done
                 with contextlib.suppress(GputrainError):
                     if self._is_listed(backend):  # and lists may tell of it late
                         self._claim.keep()

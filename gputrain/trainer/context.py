@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from gputrain.backends import seam
 from gputrain.backends.abilities import Recorder
-from gputrain.backends.base import Backend, Bundle, Completes, JobRef, Request, SendsCode, Start
+from gputrain.backends.base import Backend, Bundle, JobRef, Request, SendsCode, Start
 from gputrain.errors import GputrainError, RequestError, TransientError
 from gputrain.fields import refused
 from gputrain.planning import Attempt, Blocks, Candidate, Ledger
@@ -88,12 +89,12 @@ def whole(backend: Backend, start: Start) -> Request:
     Raises:
         SpecError: it would make a job by whose name another is looked for.
     """
-    draft = backend.render(start)
+    draft = seam.render(backend, start)
     check_own(backend, "request.ref.backend", draft.ref.backend)
     if JobRef.parse(draft.ref.uri) != draft.ref:
         allowed, fix = "a place, where a project is named", "tell whoever wrote the backend"
         raise refused("request.ref.place", draft.ref.place, allowed, fix, what=f"{draft.ref} is no name")
-    return backend.complete(draft) if isinstance(backend, Completes) else draft
+    return seam.complete(backend, draft)
 
 
 class Staged:
@@ -130,7 +131,7 @@ class Staged:
         """
         name = backend.name
         if isinstance(backend, SendsCode) and name not in self._sent:
-            backend.send(self._bundles[name])
+            seam.send(backend, self._bundles[name])
             self._bundles[name] = attrs.evolve(self._bundles[name], content=b"")
             self._sent += (name,)
 
@@ -147,7 +148,7 @@ class Staged:
 
     def _made(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
         if self._spec is not None:
-            bundle = backend.stage(self._spec, self._job_id)
+            bundle = seam.stage(backend, self._spec, self._job_id)
             if not self._sha256 or not bundle.sha256 or bundle.sha256 == self._sha256:
                 self._sha256 = bundle.sha256 or self._sha256
                 return bundle  # else its folder has changed since, and what was submitted runs on

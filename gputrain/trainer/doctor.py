@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gputrain import fields
+from gputrain.backends import seam
 from gputrain.backends.abilities import BuildsImages
 from gputrain.backends.base import Backend, Preflights, TellsQuotas
 from gputrain.catalog import ProvisioningModel
@@ -118,7 +119,8 @@ def _preflight(
     backend: Backend, spec: TrainingSpec | None, places: Sequence[Candidate], job_id: str
 ) -> Iterable[Check]:
     if isinstance(backend, Preflights):
-        return backend.preflight(spec, places, job_id)
+        with seam.foreseen(backend.name, "look at what jobs need"):
+            return tuple(backend.preflight(spec, places, job_id))
     why = "this backend looks at nothing beforehand"
     return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)
 
@@ -142,16 +144,17 @@ def read(
         named = " and ".join(one.name for one in listed)
         fix = "name a cloud: Trainer(VertexAI(...)), with the project and the region"
         raise RequestError(f"{named} has no quotas: a project on Google Cloud has some", fix=fix)
-    _check_known(found["gpu"] or (), [one.supply for one in asked], faults)
+    _check_known(found["gpu"] or (), [supply_of(one) for one in asked], faults)
     faults.raise_if_any()
-    asks = [
-        partial(
-            one.quotas, found["gpu"], num_nodes=found["num_nodes"],
-            models=found["provisioning_model"] or (), regions=found["region"] or (),
-        )
-        for one in asked
-    ]  # fmt: skip
-    return sum(side_by_side(lambda ask: ask(), asks), Quotas(standings=()))
+
+    def ask(backend: Backend) -> Quotas:
+        size = {"num_nodes": found["num_nodes"], "models": found["provisioning_model"] or ()}
+        with seam.foreseen(backend.name, "read the quotas"):
+            if isinstance(backend, TellsQuotas):
+                return backend.quotas(found["gpu"], **size, regions=found["region"] or ())
+        return Quotas(standings=())
+
+    return sum(side_by_side(ask, asked), Quotas(standings=()))
 
 
 def _check_known(gpus: Sequence[GpuRequest], supplies: Sequence[Supply], faults: FaultCollector) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gputrain.backends.base import CleansUp, Orphan
+from gputrain.backends import seam
+from gputrain.backends.base import Backend, Orphan
 from gputrain.fields import refused
 from gputrain.tables import Shown, Table
 
@@ -27,11 +28,11 @@ class Orphans(Shown, tuple[Orphan, ...]):
         )
 
 
-def removed(backends: Iterable[CleansUp], only: Sequence[Orphan] | None) -> Orphans:
+def removed(backends: Iterable[Backend], only: Sequence[Orphan] | None) -> Orphans:
     """Remove those that were seen, or all of them; what was removed. Raises SpecError where it is no list."""
     if only is not None and not (isinstance(only, Sequence) and all(isinstance(one, Orphan) for one in only)):
         raise refused("only", only, "a list of orphans", "give some of those that `orphans` has shown")
-    return Orphans(one for backend in backends for one in backend.clean_up(only))
+    return Orphans(one for backend in backends for one in seam.clean_up(backend, only))
 
 
 def _usd_h(one: Orphan) -> str:

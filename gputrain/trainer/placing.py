@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
+from gputrain.backends import seam
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Request
 from gputrain.errors import CapacityError, GputrainError, RequestError, StoppedError
@@ -178,7 +179,7 @@ class Placing:
         for backend in self._around.backends.values():
             if self._around.boards.recorder(backend.name) is not None:
                 continue
-            for ref in backend.find(name=self._job_id):
+            for ref in seam.find(backend, self._job_id):
                 if ref.name == self._job_id:
                     mine = [one for one in self._plan.candidates if one.backend == backend.name]
                     one = mine[0] if len(mine) == 1 else None

@@ -16,8 +16,9 @@ from contextlib import suppress
 import attrs
 
 from gputrain import causes
+from gputrain.backends import seam
 from gputrain.backends.abilities import Recorder
-from gputrain.backends.base import Backend, JobRef, Tidies
+from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import CapacityError, GputrainError, JobLostError, RequestError, Scope
 from gputrain.interrupts import heeding
 from gputrain.job.record import Step
@@ -113,8 +114,7 @@ class Restart:
 
     def tidy(self, ref: JobRef, backend: Backend, seen: Observation) -> None:
         """End what is left of a gang that cannot go on; for those who act, and never for a mere look."""
-        if isinstance(backend, Tidies):
-            backend.tidy(ref, seen)
+        seam.tidy(backend, ref, seen)
 
     @heeding
     def cancel(self, ref: JobRef, backend: Backend) -> None:
@@ -126,12 +126,12 @@ class Restart:
         except GputrainError as error:  # which keeps nothing from being ended
             refused = error
         if record is not None and own is not None and record.home != own.name:
-            state = backend.observe(ref).state
+            state = seam.observe(backend, ref).state
             if state is None or not state.is_terminal:
                 refused = self._claim.end(CANCELLED)
         if record is not None:  # it may have gone on since this name was told
             ref, backend = self._taker(record, backend) or (ref, backend)
-        backend.cancel(ref)
+        seam.cancel(backend, ref)
         if refused is not None:
             raise refused
 

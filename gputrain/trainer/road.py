@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 
 from gputrain.arguments import check
-from gputrain.backends import registry
+from gputrain.backends import registry, seam
 from gputrain.backends.abilities import StandsIn
-from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
+from gputrain.backends.base import Backend, JobRef, SpeaksGcloud, Start
 from gputrain.errors import GputrainError
 from gputrain.fields import refused as refusal
 from gputrain.interrupts import heeding, minding, raise_untold
@@ -116,7 +116,7 @@ class Road:
         """What would be sent for the best candidate. Errors as of `PlannedJob.requests`."""
         best = plan.best
         backend = self._backends[best.backend]
-        bundle = backend.stage(plan.spec, job_id)
+        bundle = seam.stage(backend, plan.spec, job_id)
         start = Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle, nonce=NONCE_TO_COME)
         return (whole(backend, start).body,)
 
@@ -129,11 +129,11 @@ class Road:
             what = f"gcloud makes no jobs of {best.backend}"
             raise refusal("backend", best.backend, "one with such jobs", fix, what=what)
         plan = images.with_image(self._backends, plan)
-        bundle = backend.stage(plan.spec, job_id)
+        bundle = seam.stage(backend, plan.spec, job_id)
         request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))
-        if isinstance(backend, SendsCode):
-            backend.send(bundle)
-        return backend.to_gcloud(request)
+        seam.send(backend, bundle)
+        with seam.foreseen(backend.name, "write a job in gcloud's words"):
+            return backend.to_gcloud(request)
 
     @heeding
     def submit(

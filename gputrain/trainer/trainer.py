@@ -9,7 +9,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from gputrain.arguments import check, refusing
-from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
+from gputrain.backends import seam
+from gputrain.backends.base import Backend, JobRef, Orphan
 from gputrain.errors import GputrainError
 from gputrain.fields import read_whole
 from gputrain.interrupts import heeding
@@ -283,7 +284,7 @@ class Trainer(Maps):
 
     def orphans(self) -> Orphans:
         """What bears our label and has no living job, with what it costs; nothing is removed."""
-        return Orphans(one for backend in self._tidy for one in backend.orphans())
+        return Orphans(one for backend in self._backends.values() for one in seam.orphans(backend))
 
     def clean_up(self, only: Sequence[Orphan] | None = None) -> Orphans:
         """Remove the `orphans`; what was removed.
@@ -291,8 +292,4 @@ class Trainer(Maps):
         Args:
             only: of what a person has seen; what has become an orphan since is left. All unless given.
         """
-        return removed(self._tidy, only)
-
-    @property
-    def _tidy(self) -> list[CleansUp]:
-        return [one for one in self._backends.values() if isinstance(one, CleansUp)]
+        return removed(self._backends.values(), only)

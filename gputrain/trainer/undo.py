@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputrain.backends import seam
 from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, JobRef, Request
 from gputrain.errors import AccessError, JobLostError, RequestError
@@ -84,7 +85,7 @@ def given_up(boards: Boards, home: Board, record: Record) -> Ask | None:
 
 def _cancelled(backend: Backend, ref: JobRef) -> bool:
     try:
-        backend.cancel(ref)
+        seam.cancel(backend, ref)
     except JobLostError:
         return False
     return True

@@ -1,0 +1,135 @@
+"""Whatever a backend raises that nobody foresaw names it, whichever of its calls it was."""
+
+import contextlib
+
+import pytest
+
+from gputrain import ProviderError, State
+from gputrain.backends.base import Orphan
+from gputrain.backends.seam import UnforeseenError
+from tests.unit.trainer.places import Place
+
+ASKED = {"gpu": "L4:1"}
+DOWN = OSError("the cluster is down")
+
+
+class Rack(Place):
+    """All that a backend may do besides, until its cluster is down."""
+
+    def __init__(self, *down, error=DOWN, **more):
+        super().__init__("rack", **more)
+        self.down, self.error = set(down), error
+
+    def __getattribute__(self, name):
+        def raising(*_asked, **_named):
+            raise self.error
+
+        own = super().__getattribute__
+        return raising if name in own("__dict__").get("down", ()) else own(name)
+
+    def complete(self, request):
+        return request
+
+    def send(self, bundle):
+        pass
+
+    def tidy(self, ref, seen):
+        pass
+
+    def orphans(self):
+        return (Orphan(name="left", place="east-a", job_id="j", status="running", price=None),)
+
+    def clean_up(self, only=None):
+        return tuple(only or self.orphans())
+
+    def _nothing(self, *_asked, **_named):
+        return ()
+
+    preflight = quotas = ssh_command = cursor_near_end = ask_for_stacks = stacks = _nothing
+
+
+def job_of(world, script):
+    """A job that is there already, and its backend."""
+    rack = Rack()
+    return world.trainer(rack).submit(script, **ASKED), rack
+
+
+BEFORE = {
+    "stage": lambda trainer, script: trainer.submit(script, **ASKED),
+    "render": lambda trainer, script: trainer.plan(script, **ASKED).requests,
+    "complete": lambda trainer, script: trainer.submit(script, **ASKED),
+    "send": lambda trainer, script: trainer.submit(script, **ASKED),
+    "create": lambda trainer, script: trainer.submit(script, **ASKED),
+    "find": lambda trainer, script: trainer.submit(script, idempotency_key="k", **ASKED),
+    "recorder": lambda trainer, script: trainer.submit(script, **ASKED),
+    "preflight": lambda trainer, _script: trainer.doctor(),
+    "quotas": lambda trainer, _script: trainer.quotas("L4:1"),
+    "orphans": lambda trainer, _script: trainer.orphans(),
+    "clean_up": lambda trainer, _script: trainer.clean_up(),
+}
+AFTER = {
+    "observe": lambda job: job.refresh(),
+    "logs": lambda job: list(job.logs()),
+    "cursor_near_end": lambda job: list(job.logs(tail=3)),
+    "cancel": lambda job: job.cancel(),
+    "tidy": lambda job: job.supervise(),
+    "ssh_command": lambda job: job.ssh_command(),
+    "ask_for_stacks": lambda job: job.stacks(),
+    "stacks": lambda job: job.stacks(),
+}
+
+
+def told_by(call, *given):
+    with pytest.raises(ProviderError, match="of the backend 'rack'") as caught:
+        call(*given)
+    assert caught.value.why == f"{type(caught.value.__cause__).__name__}: {caught.value.__cause__}"
+    assert caught.value.fix
+    return caught.value
+
+
+@pytest.mark.parametrize("error", [DOWN, KeyError("partition"), RuntimeError("?")])
+@pytest.mark.parametrize("call", BEFORE)
+def test_what_nobody_foresaw_of_a_backend_names_it(world, script, call, error):
+    told_by(BEFORE[call], world.trainer(Rack(call, error=error)), script)
+
+
+@pytest.mark.parametrize("error", [DOWN, KeyError("partition"), RuntimeError("?")])
+@pytest.mark.parametrize("call", AFTER)
+def test_what_nobody_foresaw_of_a_job_names_its_backend(world, script, call, error):
+    job, rack = job_of(world, script)
+    rack.down, rack.error = {call}, error
+    told_by(AFTER[call], job)
+
+
+def test_a_look_that_nobody_foresaw_changes_nothing(world, script):
+    job, rack = job_of(world, script)
+    job.refresh()
+    rack.down = {"observe"}
+    with contextlib.suppress(ProviderError):
+        job.refresh()
+    assert job.state is State.RUNNING
+
+
+@pytest.mark.parametrize("keeps_records", [True, False])
+def test_a_job_that_may_have_been_made_is_asked_for_nowhere_else_and_is_found_again(
+    world, script, keeps_records
+):
+    rack, asked = Rack(board=world.board() if keeps_records else None), []
+
+    def made_and_lost(request):
+        asked.append(request)
+        Place.create(rack, request)
+        raise DOWN
+
+    rack.create = made_and_lost
+    other = Place("other")
+    trainer = world.trainer(rack, other)
+    error = told_by(lambda: trainer.submit(script, idempotency_key="k", **ASKED))
+    assert isinstance(error, UnforeseenError)
+    assert asked[0].ref.uri in error.fix
+    assert len(asked) == 1
+    assert other.asked == []
+    del rack.create
+    again = trainer.submit(script, idempotency_key="k", **ASKED)
+    assert again.uri == asked[0].ref.uri
+    assert len(rack.made) == 1
