@@ -63,6 +63,15 @@ A2_CPUS = Quota(
     note="by Google's text A2 needs no CPU quota; one user met this one as a limit (2026-08)",
 )  # fmt: skip
 
+
+def is_of_all_regions(metric: str) -> bool:
+    """Whether a quota counts all regions together, as GPUS_ALL_REGIONS and CPUS_ALL_REGIONS do.
+
+    Source: compute v1 Quota.Metric, read 2026-11-20.
+    """
+    return metric.lower().endswith("_all_regions")
+
+
 _MODEL_STEMS = ("T4", "V100", "P4", "P100", "L4", "A100", "A100_80GB")
 """GPUs with a metric of their own, on demand and preemptible. There is none called NVIDIA_H100_GPUS."""
 

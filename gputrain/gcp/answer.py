@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.catalog.quotas import is_of_all_regions
 from gputrain.secrets import looks_secret, redact, redacted
 from gputrain.terminal import safe
 
@@ -72,7 +73,7 @@ class QuotaFact:
     def is_global(self) -> bool:
         """Whether it holds for all regions together."""
         return not {"region", "zone"} & set(self.dimensions) and (
-            "global" in self.dimensions or self.metric.lower().endswith("_all_regions")
+            "global" in self.dimensions or is_of_all_regions(self.metric)
         )
 
 

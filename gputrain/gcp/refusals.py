@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.catalog.quotas import is_of_all_regions
 from gputrain.errors import (
     ApiDisabledError,
     CapacityError,
@@ -18,6 +19,7 @@ from gputrain.errors import (
     ProviderError,
     QuotaExceededError,
     RequestError,
+    Scope,
     TransientError,
 )
 from gputrain.gcp.answer import Answer, QuotaFact
@@ -92,9 +94,7 @@ def to_error(
         or _Fix().format(kind.fix, **{**words_of(answer, found, project), **facts}),
         raw=answer.raw,
         kind=kind.name,
-        scope=kind.reach,
-        try_elsewhere=kind.goes_elsewhere,
-        **facts,
+        **{"scope": kind.reach, "try_elsewhere": kind.goes_elsewhere, **facts},
     )
 
 
@@ -178,8 +178,10 @@ def _quota(answer: Answer, found: Found) -> Facts:
     limit = float(found["limit"]) if "limit" in found else told.limit
     is_global = told.is_global or answer.message.rstrip(".").endswith("globally")
     region = found.get("region") or told.dimensions.get("region", "")
+    metric = metrics[0] if metrics else ""
     return {
-        "metric": metrics[0] if metrics else "",
+        **({"scope": Scope.PROJECT} if is_of_all_regions(metric) else {}),
+        "metric": metric,
         "metrics": metrics if any(metrics) else (),
         "limit": limit,
         "limit_name": told.limit_name,

@@ -20,9 +20,6 @@ from gputrain.planning.candidates import Candidate
 from gputrain.quota import deciding, explained
 from gputrain.tables import Shown, Table
 
-PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
-"""Quotas of all regions together. Source: compute v1 Quota.Metric, read 2026-11-20."""
-
 KEPT = 1000
 """Attempts that a ledger tells one by one; of more, like answers of a place are told as one.
 
@@ -100,7 +97,7 @@ def refused(candidate: Candidate, error: GputrainError, at: datetime) -> Attempt
         at=at,
         outcome=outcome,
         answer=_answer(candidate, error, outcome),
-        scope=_scope_of(error),
+        scope=error.scope,
         zones_available=getattr(error, "zones_available", ()),
         limit=getattr(error, "limit", None),
         error=error,
@@ -140,12 +137,6 @@ def _outcome_of(error: GputrainError) -> Outcome:
     return Outcome.NOT_HERE if error.try_elsewhere else Outcome.REFUSED
 
 
-def _scope_of(error: GputrainError) -> Scope:
-    if isinstance(error, QuotaExceededError) and error.metric.rpartition("/")[2].upper() in PROJECT_WIDE:
-        return Scope.PROJECT
-    return error.scope
-
-
 def _answer(candidate: Candidate, error: GputrainError, outcome: Outcome) -> str:
     if isinstance(error, CapacityError) and not error.is_lasting:
         named = ", ".join(error.zones_available)
@@ -158,7 +149,7 @@ def _answer(candidate: Candidate, error: GputrainError, outcome: Outcome) -> str
 
 
 def _quota_sentence(candidate: Candidate, error: QuotaExceededError) -> str:
-    where = "all regions" if _scope_of(error) is Scope.PROJECT else error.where or candidate.region
+    where = "all regions" if error.scope is Scope.PROJECT else error.where or candidate.region
     metric = error.metric.rpartition("/")[2] or "a quota"
     limit = "is too small" if error.limit is None else f"is {error.limit:g}"
     return f"{metric} {limit} in {where}; the job needs {need_of(candidate):g} GPUs"

@@ -20,6 +20,7 @@ from gputrain.errors import (
     ProviderError,
     QuotaExceededError,
     RequestError,
+    Scope,
     TransientError,
 )
 from gputrain.gcp import (
@@ -196,6 +197,21 @@ def test_a_quota_is_of_the_project_where_its_dimensions_say_so_though_the_messag
         quota=quota,
     )  # fmt: skip
     assert to_error(answer, "create the VM").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("said", "scope"),
+    [
+        ({"message": "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0"}, Scope.PROJECT),
+        ({"message": "Quota 'CPUS_ALL_REGIONS' exceeded.  Limit: 8.0 in region us-east1."}, Scope.PROJECT),
+        ({"quota": QuotaFact(metric="compute.googleapis.com/gpus_all_regions")}, Scope.PROJECT),
+        ({"quota": QuotaFact(metric="GPUS_ALL_REGIONS", dimensions={"region": "us-east1"})}, Scope.PROJECT),
+        ({"quota": QuotaFact(metric="NVIDIA_L4_GPUS", dimensions={"region": "us-east1"})}, Scope.REGION),
+    ],
+)
+def test_a_quota_of_all_regions_reaches_as_far_whatever_else_is_told_of_it(said, scope):
+    answer = Answer(status=403, codes=frozenset({"quotaExceeded"}), **said)
+    assert to_error(answer, "create the VM").scope is scope
 
 
 @pytest.mark.parametrize(("limit", "is_told"), [(0.0, True), (1.0, False)])

@@ -99,8 +99,8 @@ def test_what_concerns_the_whole_project_stops_its_backend(kind):
     assert following(after(kind("x"))) == ("compute", "us-central1-a")
 
 
-def test_all_gpus_of_the_project_is_a_project_wide_quota_whatever_scope_it_comes_with():
-    quota = QuotaExceededError("x", metric="compute.googleapis.com/gpus_all_regions", limit=0)
+def test_a_quota_of_the_whole_project_leaves_no_place_of_its_backend():
+    quota = QuotaExceededError("x", metric="GPUS", limit=0, scope=Scope.PROJECT)
     plan = PLAN[1:]
     assert after(quota, plan=plan).step(NOW) == GiveUp(reason=StopReason.NOWHERE_LEFT)
 
