@@ -9,13 +9,21 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
-from gputrain import catalog
+from gputrain import catalog, causes
 from gputrain.arguments import function
 from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import ANY_RESERVATION, Service, Shape
+from gputrain.causes import Cause
 from gputrain.entrypoint import contract
-from gputrain.errors import AccessError, GputrainError, RequestError, TransientError
+from gputrain.errors import (
+    AccessError,
+    CapacityError,
+    GputrainError,
+    QuotaExceededError,
+    RequestError,
+    TransientError,
+)
 from gputrain.fields import Field, matching, refused
 from gputrain.gcp import Access, Api, Objects, endpoints, reservations
 from gputrain.gcp.buckets import BucketPrefix, check_bucket, home_of
@@ -55,6 +63,15 @@ OBJECTS = {
 """Arguments that are no settings, and how each is read."""
 REGION = matching(r"[a-z]+-[a-z]+\d+")
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9._]{0,126}[a-z0-9])?")
+
+
+REFUSALS = ((CapacityError, causes.STOCKOUT_REGION), (QuotaExceededError, causes.QUOTA_REGION))
+"""What Google tells after it has taken a job, in the words of a refusal."""
+
+
+def cause_of(refusal: type[GputrainError]) -> Cause | None:
+    """Why a job ended that was taken, and then refused like this; None: no refusal of a place's."""
+    return next((cause for kind, cause in REFUSALS if issubclass(refusal, kind)), None)
 
 
 @attrs.frozen(kw_only=True)

@@ -16,11 +16,12 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.compute.operations import errors_of, gravest_of
+from gputrain.backends.google import cause_of
 from gputrain.backends.results import asked_by, first_cause, silence
 from gputrain.backends.status import Status, read
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
-from gputrain.errors import CapacityError, GputrainError, QuotaExceededError
+from gputrain.errors import CapacityError, GputrainError
 from gputrain.keeper.status import ENDED, UNABLE
 from gputrain.lifecycle import Failure, Observation
 from gputrain.times import moment_of
@@ -192,11 +193,9 @@ def _of_operation(operation: Document, account: str) -> Cause | None:
         error = _unmade(operation)
         if {str(one.get("code")) for one in errors_of(operation)} & _CREATION:
             return causes.PREEMPTED_IN_CREATION
-        if isinstance(error, QuotaExceededError):
-            return causes.QUOTA_REGION
-        if isinstance(error, CapacityError):
+        if isinstance(error, CapacityError):  # of one VM of a gang that was to come all the same
             return causes.WAIT_LIMIT
-        return None if error is None else causes.UNKNOWN
+        return None if error is None else cause_of(type(error)) or causes.UNKNOWN
     if kind in BY_PEOPLE:
         return None if user == account else causes.STOPPED_BY_PERSON
     if not kind.startswith(_SYSTEM):

@@ -9,7 +9,7 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.compute.queue import WAITS
-from gputrain.errors import CapacityError, QuotaExceededError
+from gputrain.backends.google import cause_of
 from gputrain.gcp import answer_of_operation, gravest, to_error
 from gputrain.gcp.answer import cut
 from gputrain.gcp.forms import mapping, mappings
@@ -73,12 +73,8 @@ def _failed(record: Record, status: Mapping[str, Any]) -> Queued:
     errors = mappings(mapping(status.get("error")).get("errors"))
     answers = [answer_of_operation(one, place=place) for one in errors]
     error = gravest(to_error(one, f"make the VMs of {record.job_id}") for one in answers)
-    kind, message = causes.STOCKOUT_REGION.kind, "Google gave the request up"
+    cause, message = causes.STOCKOUT_REGION, "Google gave the request up"
     if error is not None:
+        cause = cause_of(type(error)) or causes.UNKNOWN
         message = ": ".join(filter(None, [error.what, error.why]))
-        kind = error.kind
-        if isinstance(error, CapacityError):
-            kind = causes.STOCKOUT_REGION.kind
-        elif isinstance(error, QuotaExceededError):
-            kind = causes.QUOTA_REGION.kind
-    return Queued(state=State.FAILED, detail=message, failure=Failure(kind=kind, message=message))
+    return Queued(state=State.FAILED, detail=message, failure=Failure(kind=cause.kind, message=message))

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 import attrs
 
 from gputrain import causes
+from gputrain.backends.google import cause_of
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
-from gputrain.errors import CapacityError, QuotaExceededError
 from gputrain.gcp.answer import Answer, Surface
 from gputrain.gcp.refusals import kind_of
 from gputrain.lifecycle import Failure, State
@@ -156,9 +156,6 @@ TABLE: tuple[Symptom, ...] = (
 Source: Vertex AI troubleshooting page and public threads, read 2026-11-20.
 """
 
-REFUSALS = ((CapacityError, causes.STOCKOUT_REGION), (QuotaExceededError, causes.QUOTA_REGION))
-"""What is told after the job was made, in the words of a refusal."""
-
 
 def find_symptom(error: str) -> tuple[Cause | None, Mapping[str, str | None]]:
     """The cause that these words tell, and the facts in them."""
@@ -167,7 +164,7 @@ def find_symptom(error: str) -> tuple[Cause | None, Mapping[str, str | None]]:
         if found:
             return row.cause, found.groupdict()
     kind = kind_of(Answer(surface=Surface.VERTEX, message=error))
-    return next((cause for cls, cause in REFUSALS if kind and issubclass(kind.error, cls)), None), {}
+    return cause_of(kind.error) if kind else None, {}
 
 
 def is_capacity(error: str) -> bool:

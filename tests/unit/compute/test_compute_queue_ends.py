@@ -3,6 +3,7 @@
 import pytest
 from google.cloud.compute_v1 import InstanceGroupManagersClient
 
+from gputrain.causes import CAUSES
 from gputrain.errors import PermissionDeniedError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
@@ -125,3 +126,30 @@ def test_who_submits_it_once_more_after_its_group_was_deleted_asks_anew(cloud, m
     cloud.clock.advance(120)
     assert again.refresh().state is State.PROVISIONING
     assert len(cloud.compute.vms) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "kind"),
+    [
+        ("ZONE_RESOURCE_POOL_EXHAUSTED", "The zone does not have enough resources.", "stockout_region"),
+        (
+            "QUOTA_EXCEEDED",
+            "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0 in region us-central1.",
+            "quota_region",
+        ),
+        ("PERMISSION_DENIED", "Required 'compute.disks.create' permission for 'x'", "unknown"),
+        ("NEVER_SEEN", "something new", "unknown"),
+    ],
+)
+def test_a_request_that_google_gives_up_is_told_by_a_row_of_the_table(cloud, make, spec, word, message, kind):
+    full(cloud)
+    road = make(regions=["us-central1"])
+    ref = Trainer(road).submit(spec).ref
+    cloud.clock.advance(60)
+    ((path, _),) = cloud.compute.queued.items()
+    document = cloud.compute.resources["instanceGroupManagerResizeRequests"][path]
+    document.update(state="FAILED", status={"error": {"errors": [{"code": word, "message": message}]}})
+    del cloud.compute.queued[path]
+    failure = road.observe(ref).failure
+    assert (failure.kind, failure.kind in CAUSES) == (kind, True)
+    assert message.rstrip(".") in failure.message
