@@ -91,31 +91,31 @@ def create(backend: Backend, request: Request) -> JobRef:
 
 def observe(backend: Backend, ref: JobRef) -> Observation:
     """One look."""
-    with foreseen(backend.name, "look at a job"):
+    with foreseen(ref.backend, "look at a job"):
         return backend.observe(ref)
 
 
 def logs(backend: Backend, ref: JobRef, cursor: str) -> LogPage:
     """A page of the log."""
-    with foreseen(backend.name, "read the log of a job"):
+    with foreseen(ref.backend, "read the log of a job"):
         return backend.logs(ref, cursor)
 
 
 def cursor_near_end(backend: Backend, ref: JobRef, lines: int) -> str:
     """A cursor after which about so many lines are left; empty: the beginning."""
-    with foreseen(backend.name, "read the log of a job"):
+    with foreseen(ref.backend, "read the log of a job"):
         return backend.cursor_near_end(ref, lines) if isinstance(backend, FindsTheEnd) else ""
 
 
 def cancel(backend: Backend, ref: JobRef) -> None:
     """Ask the job to stop."""
-    with foreseen(backend.name, "cancel a job"):
+    with foreseen(ref.backend, "cancel a job"):
         backend.cancel(ref)
 
 
 def tidy(backend: Backend, ref: JobRef, seen: Observation) -> None:
     """End what cannot go on of a job, where something may be left of it."""
-    with foreseen(backend.name, "tidy up after a job"):
+    with foreseen(ref.backend, "tidy up after a job"):
         if isinstance(backend, Tidies):
             backend.tidy(ref, seen)
 
