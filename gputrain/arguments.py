@@ -41,6 +41,8 @@ ROWS = {
     "on_change": Field(function, "a function of a JobEvent", "give print, to begin with"),
     "listener": Field(function, "a function of a JobEvent", "give print, to begin with", is_needed=True),
     "name": Field(_beginning, "a text, with which ids begin", "name='bert'", is_needed=True),
+    "arguments": Field(function, "a function of a point", "arguments=lambda point: [str(point['lr'])]"),
+    "path": Field(fields.path, "the path of a file", "path='scan.html'", is_needed=True),
     "told": Field(function, "a function of one line", "give print, to begin with"),
     "create_repository": Field(fields.instance(bool), "True or False", "leave it out", is_needed=True),
     "now": Field(function, "a function that tells the time", "leave it out", is_needed=True),
@@ -49,8 +51,8 @@ ROWS = {
 """How each is read; one that is not needed may be None."""
 
 
-def check(call: str, **given: Any) -> None:
-    """Refuse arguments of a call that cannot be read, all of them at once.
+def check(call: str, **given: Any) -> dict[str, Any]:
+    """The arguments of a call as they are read; those that cannot be are refused, all of them at once.
 
     Raises:
         SpecError: with all faults.
@@ -60,7 +62,7 @@ def check(call: str, **given: Any) -> None:
     gputrain.errors.SpecError: submit(...) has 1 fault:
       on_change=3: a function of a JobEvent. Fix: give print, to begin with
     """
-    read_whole(call, ROWS, given)
+    return read_whole(call, ROWS, given)
 
 
 def refusing(rows: Mapping[str, Field]) -> Callable[[Callable[P, T]], Callable[P, T]]:

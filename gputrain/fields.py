@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from gputrain.errors import Fault, SpecError
+from gputrain.errors import Fault, GputrainError, SpecError
 from gputrain.secrets import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _SHOWN = 80
 
 
 class FaultCollector:
-    """Faults found so far, of ``the spec`` or ``VertexAI(...)``; `raise_if_any` ends the collecting."""
+    """Faults found so far, of ``the spec`` or ``VertexAI(...)``, or of what needs no heading: ``""``."""
 
     def __init__(self, of: str) -> None:
         self._of = of
@@ -53,8 +53,11 @@ class FaultCollector:
             if not error.faults:  # it is of more than this field
                 raise
             self.faults += error.faults
-        except (ValueError, TypeError, ArithmeticError) as error:
-            self.add(field, value, f"{allowed} ({error})" if str(error) else allowed, fix)
+        except GputrainError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a value's own methods may raise anything
+            why = _words(error)
+            self.add(field, value, f"{allowed} ({why})" if why else allowed, fix)
         return None
 
     def raise_if_any(self, kind: type[SpecError] = SpecError, **facts: Any) -> None:
@@ -62,8 +65,9 @@ class FaultCollector:
         if not self.faults:
             return
         faults = tuple(self.faults)
-        text = "\n".join(f"  {fault}" for fault in faults)
-        what = f"{self._of} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
+        text = "\n".join(f"  {fault}" if self._of else str(fault) for fault in faults)
+        heading = f"{self._of} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n" if self._of else ""
+        what = heading + text
         raise kind(what, faults=faults, **facts)
 
 
@@ -77,13 +81,23 @@ def refused(field: str, value: object, allowed: str, fix: str, *, what: str = ""
 def shown(value: object, *, name: str = "") -> str:
     """A value as an error may show it: short, and never a secret."""
     bare = name.rpartition("[")[2].strip("]'\"")
-    if isinstance(value, str) and looks_secret(value, name=bare):
-        return HIDDEN
     try:
+        if isinstance(value, str) and looks_secret(value, name=bare):
+            return HIDDEN
         text = redact(repr(value))  # before it is cut: half a credential has another form
-    except (ValueError, TypeError, ArithmeticError, RecursionError):  # an integer of 5000 digits has none
+    except Exception:  # noqa: BLE001  # an integer of 5000 digits has none, nor has what raises
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _words(error: Exception) -> str:
+    """What an error of reading says; by its name where it is none that readers raise."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001  # somebody else's
+        said = ""
+    is_of_readers = isinstance(error, (ValueError, TypeError, ArithmeticError))
+    return said if is_of_readers else f"{type(error).__name__}: {said}"
 
 
 @attrs.frozen
@@ -180,7 +194,7 @@ def texts(value: Any) -> tuple[str, ...]:
         if not is_text(one):
             kind = "" if isinstance(one, str) else f" is {type(one).__name__}"
             raise ValueError(f"item {number}{kind}")
-    return tuple(value)
+    return tuple(map(str, value))
 
 
 def many(read_one: Callable[[Any], Any], *, or_one: bool = False) -> Callable[[Any], tuple[Any, ...]]:
@@ -215,7 +229,7 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
     def read_number(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ValueError
-        return value
+        return int(value)
 
     return read_number
 
@@ -229,6 +243,17 @@ def number(low: float, high: float) -> Callable[[Any], float]:
         return float(value)
 
     return read_number
+
+
+def word(*known: str) -> Callable[[Any], str]:
+    """One of some words."""
+
+    def read_word(value: Any) -> str:
+        if not isinstance(value, str) or str(value) not in known:
+            raise ValueError
+        return str(value)
+
+    return read_word
 
 
 def one_of(kind: type[E]) -> Callable[[Any], E]:

@@ -20,7 +20,7 @@ import attrs
 from gputrain.backends.base import LogLine
 from gputrain.causes import EXCEPTION
 from gputrain.entrypoint import contract
-from gputrain.fields import refused
+from gputrain.fields import Field, read_whole, word as one_word
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, figure, sparkline
 from gputrain.progress import Progress
@@ -30,6 +30,7 @@ from gputrain.terminal import safe, safe_html
 
 ProgressWord = Literal["auto", "rich", "plain", "none"]
 PROGRESS: tuple[str, ...] = get_args(ProgressWord)
+_AS = {"progress": Field(one_word("", *PROGRESS), "one of " + ", ".join(PROGRESS), "leave it out")}
 _TIME = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -96,9 +97,8 @@ def place_of(progress: str | None = None) -> str:
     Raises:
         SpecError: no such word.
     """
-    word = progress or os.environ.get("GPUTRAIN_PROGRESS") or "auto"
-    if word not in PROGRESS:
-        raise refused("progress", word, "one of " + ", ".join(PROGRESS), "leave it out")
+    word = (os.environ.get("GPUTRAIN_PROGRESS") or "auto") if progress is None else progress
+    word = read_whole("", _AS, {"progress": word})["progress"] or "auto"
     if word not in ("none", "plain") and in_notebook():
         return "notebook"
     auto = "rich" if sys.stderr is not None and sys.stderr.isatty() else "none"

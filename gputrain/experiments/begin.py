@@ -64,7 +64,7 @@ def begun(
         NoFitError: nothing on offer has the shape.
     """
     points = read_points(over)
-    _check(name, max_parallel, max_cost)
+    name, max_parallel, max_cost = _read(name, max_parallel, max_cost)
     base = base.replace(name=None)  # its jobs are found by the experiment's
     if base.function is not None and base.args[:1] == (ARGUMENTS,):  # partial: what all points share
         common = json.loads(base.args[1])
@@ -148,17 +148,22 @@ def _check_calls(base: TrainingSpec, args: Sequence[tuple[str, ...]]) -> None:
     faults.raise_if_any()
 
 
-def _check(name: str, max_parallel: int | None, max_cost: float | None) -> None:
+def _read(
+    name: str, max_parallel: int | None, max_cost: float | None
+) -> tuple[str, int | None, float | None]:
     faults = FaultCollector("the experiment")
     allowed = "at most 40 small letters, digits and hyphens, starting with a letter"
-    faults.parse("name", name, matching(NAME), allowed, "name='lr-scan'")
+    named = faults.parse("name", name, matching(NAME), allowed, "name='lr-scan'")
     if max_parallel is not None:
-        faults.parse(
+        max_parallel = faults.parse(
             "max_parallel", max_parallel, whole(1, 10**6), "a whole number above 0", "max_parallel=4"
         )
     if max_cost is not None:
-        faults.parse("max_cost", max_cost, number(0, math.inf), "US dollars, above 0", "max_cost=20")
+        max_cost = faults.parse(
+            "max_cost", max_cost, number(0, math.inf), "US dollars, above 0", "max_cost=20"
+        )
     faults.raise_if_any()
+    return named or "", max_parallel, max_cost
 
 
 def _room(asked: int | None, best: Candidate | None) -> Room:

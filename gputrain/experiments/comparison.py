@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from gputrain.arguments import refusing
 from gputrain.errors import GputrainError, RequestError
+from gputrain.experiments import points
 from gputrain.experiments.plot import Curve, Plot
-from gputrain.experiments.points import Point, word, words
-from gputrain.fields import Field, instance, read_whole, refused
+from gputrain.experiments.points import Point, words
+from gputrain.fields import Field, instance, read_whole, refused, text, word
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, figure
@@ -21,6 +22,12 @@ from gputrain.times import plain
 
 SHOWN_METRICS = 5
 LONGEST_WHY = 200
+
+
+_BEST = {
+    "metric": Field(text, "the name of a metric", "metric='loss'", is_needed=True),
+    "mode": Field(word("min", "max"), "'min' or 'max'", "mode='min'", is_needed=True),
+}
 
 
 class Comparison(Shown):
@@ -50,9 +57,8 @@ class Comparison(Shown):
             SpecError: ``mode`` is no such word.
             RequestError: none that ended well has reported it last as a finite number.
         """
-        if mode not in ("min", "max"):
-            raise refused("mode", mode, "'min' or 'max'", "mode='min'")
-        found = []
+        asked = read_whole("", _BEST, {"metric": metric, "mode": mode})
+        metric, found = asked["metric"], []
         for job, metrics in self.metrics().items():
             if job.state is not State.SUCCEEDED:
                 continue
@@ -64,7 +70,7 @@ class Comparison(Shown):
             raise RequestError(
                 f"no job that ended well has reported {metric} last as a finite number", fix=fix
             )
-        return (min if mode == "min" else max)(found, key=lambda one: one[0])[1]
+        return (min if asked["mode"] == "min" else max)(found, key=lambda one: one[0])[1]
 
     @property
     def table(self) -> Table:
@@ -75,7 +81,7 @@ class Comparison(Shown):
         metrics = list(dict.fromkeys(name for one in documents for name in one["metrics"]))[:SHOWN_METRICS]
         rows = [
             [
-                *(word(one["point"][name]) if name in one["point"] else "" for name in names),
+                *(points.word(one["point"][name]) if name in one["point"] else "" for name in names),
                 one["state"],
                 *(figure(last.get(one["uri"], {}).get(name)) for name in metrics),
                 "" if one["duration_s"] is None else f"{one['duration_s']:.0f} s",
@@ -206,7 +212,7 @@ def compare(jobs: Iterable[Job]) -> Comparison:
     >>> compare([]).to_dicts()
     []
     """
-    listed = read_whole("compare(...)", _COMPARED, {"jobs": jobs})["jobs"]
+    listed = read_whole("", _COMPARED, {"jobs": jobs})["jobs"]
     specs = [job.to_dict()["spec"] or {} for job in listed]
     names = {name for spec in specs for name in spec if len({str(one.get(name)) for one in specs}) > 1}
     return Comparison(

@@ -238,7 +238,7 @@ class Experiment(Comparison):
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page with everything in it: points, failures, curves. It needs no other file."""
-        Path(path).write_text(whole(self), encoding="utf-8")
+        Path(check("save_html(...)", path=path)["path"]).write_text(whole(self), encoding="utf-8")
 
     @heeding
     def cancel(self) -> None:

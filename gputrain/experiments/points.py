@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -29,7 +30,7 @@ def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
     ({'lr': 0.1, 'seed': 0}, {'lr': 0.1, 'seed': 1}, {'lr': 0.3, 'seed': 0}, {'lr': 0.3, 'seed': 1})
     """
     rows = {name: Field(_axis, "a list of values", f"{name}=[...]", is_needed=True) for name in axes}
-    found = itertools.product(*read_whole("the grid", rows, axes).values())
+    found = itertools.product(*read_whole("", rows, axes).values())
     return tuple(dict(zip(axes, values)) for values in itertools.islice(found, MOST + 1))
 
 
@@ -40,18 +41,24 @@ def _axis(values: Any) -> tuple[Any, ...]:
     return tuple(itertools.islice(values, MOST + 1))
 
 
+_OVER = {
+    "over": Field(
+        _axis, "a list of mappings of names to values", "gputrain.grid(lr=[0.1, 0.3])", is_needed=True
+    )
+}
+
+
 def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
     """The points as JSON types, checked.
 
     Raises:
         SpecError: with every point that is none, or stands twice.
     """
-    if isinstance(over, (str, bytes, Mapping)) or not isinstance(over, Iterable):
-        raise refused("over", over, "a list of mappings of names to values", "gputrain.grid(lr=[0.1, 0.3])")
+    listed = read_whole("", _OVER, {"over": over})["over"]
     points: list[dict[str, Any]] = []
     faults: list[Fault] = []
     seen: set[str] = set()
-    for given in itertools.islice(over, MOST + 1):
+    for given in listed:
         point, why = _read(given)
         text = canonical(point)
         if not why and text in seen:
@@ -70,13 +77,13 @@ def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
 
 
 def _read(given: object) -> tuple[dict[str, Any], str]:
-    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
-        return {}, "a mapping of names to values"
     try:
+        if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
+            return {}, "a mapping of names to values"
         point = {name: _plain(value) for name, value in given.items()}
         if json.loads(json.dumps(point, allow_nan=False)) == point:
             return point, ""
-    except (TypeError, ValueError, RuntimeError):  # numpy's and torch's arrays are no one number
+    except Exception:  # noqa: BLE001, S110  # numpy's and torch's arrays are no one number, and what not
         pass
     return {}, "values that JSON can hold: numbers, texts, lists and mappings"
 
@@ -130,9 +137,10 @@ def arguments_of(point: Point, is_function: bool, said: Arguments | None) -> tup
     """
     given = point if said is None else said(point)
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
-        texts = tuple(map(str, given))
-        if all(map(is_text, texts)) and all(isinstance(one, (str, int, float)) for one in given):
-            return texts
+        with contextlib.suppress(Exception):  # then it is none of these, and is refused below
+            texts = tuple(map(str, given))
+            if all(map(is_text, texts)) and all(isinstance(one, (str, int, float)) for one in given):
+                return texts
     if not isinstance(given, Mapping):
         allowed = f"a list of texts, or a mapping, of each point ({words(point)})"
         raise refused("arguments", given, allowed, "arguments=lambda point: [f'lr={point[\"lr\"]}']")

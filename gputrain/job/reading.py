@@ -18,7 +18,7 @@ from gputrain.arguments import check
 from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import GputrainError, RequestError, TransientError
-from gputrain.fields import refused
+from gputrain.fields import Field, read_whole, refused, shown, word
 from gputrain.gauges import MachineUse
 from gputrain.job.facts import Facts
 from gputrain.job.lines import LineFilter, LogLines
@@ -159,8 +159,7 @@ class LogReading(Facts):
         Raises:
             SpecError: any other word.
         """
-        if of not in get_args(MetricsWord):
-            raise refused("of", of, "'script' or 'gpu'", "job.metrics('gpu')")
+        of = read_whole("", _OF, {"of": of})["of"]
         for _ in self._news():
             pass
         return self._gauges.metrics if of == "gpu" else self._reports.metrics
@@ -207,6 +206,7 @@ class LogReading(Facts):
         )
 
 
+_OF = {"of": Field(word(*get_args(MetricsWord)), "'script' or 'gpu'", "job.metrics('gpu')", is_needed=True)}
 Page = tuple[LogLine, ...]
 
 
@@ -255,7 +255,7 @@ def _ending(lines: Iterable[LogLine], count: int) -> tuple[Iterable[LogLine], in
 def _number(name: str, value: int | None) -> int | None:
     try:
         number = None if value is None else operator.index(value)
-    except TypeError:
+    except Exception:  # noqa: BLE001  # it may be anything
         number = -1
     if number is not None and (number < 0 or isinstance(value, bool)):
         raise refused(name, value, "a whole number from 0 on", f"{name}=5")
@@ -268,6 +268,6 @@ def pattern(text: str) -> re.Pattern[str]:
         found = re.compile(text)
         found.search("")
         return found
-    except (re.error, OverflowError, RecursionError, TypeError) as error:
+    except Exception as error:  # of the pattern, or of what is none
         fix = "escape it: job.logs(grep=re.escape(text))"
-        raise RequestError(f"grep={text!r} is no regular expression", why=str(error), fix=fix) from error
+        raise RequestError(f"grep={shown(text)} is no regular expression", why=str(error), fix=fix) from error

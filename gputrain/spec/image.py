@@ -110,7 +110,7 @@ class Image(Shown):
         if faults.is_clean("base", "dockerfile"):
             one = (base is None) != (dockerfile is None)
             faults.check(one, "base", base, "a base or a Dockerfile, one of them", "dockerfile='Dockerfile'")
-        if dockerfile is not None and requirements:
+        if dockerfile is not None and found["requirements"]:
             fix = "let the Dockerfile install them: RUN pip install ..."
             faults.add("requirements", requirements, "those of a base; a Dockerfile has its own", fix)
         if context is not None and dockerfile is None:

@@ -26,6 +26,7 @@ from gputrain.fields import (
     one_of,
     path,
     read,
+    shown,
     texts,
     whole,
     words,
@@ -189,17 +190,23 @@ def read_mapping(field: str, value: Any, faults: FaultCollector) -> Mapping[str,
     """``env``, ``secrets`` or ``labels``, each pair checked."""
     if value is None:
         return MappingProxyType({})
-    if not isinstance(value, Mapping):
-        faults.add(field, value, "a mapping of names to texts", f"{field}={{'NAME': 'value'}}")
-        return MappingProxyType({})
+    fix = f"{field}={{'NAME': 'value'}}"
+    pairs = faults.parse(field, value, _pairs, "a mapping of names to texts", fix) or ()
     checks = {"env": _check_env, "secrets": _check_secret, "labels": _check_label}[field]
-    for name, one in value.items():
+    for name, one in pairs:
         checks(name, one, faults)
-    return MappingProxyType(dict(value))
+    return MappingProxyType({name: one for name, one in pairs if is_text(name) and is_text(one)})
+
+
+def _pairs(value: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(value, Mapping):
+        raise ValueError
+    parts = [[str(one) if isinstance(one, str) else one for one in some] for some in (value, value.values())]
+    return list(zip(*parts))
 
 
 def _check_env(name: Any, value: Any, faults: FaultCollector) -> None:
-    field = f"env[{name!r}]"
+    field = f"env[{shown(name)}]"
     is_known = _check_variable(field, name, faults)
     if is_known and name == contract.GRACE:
         fix = f"env={{{name!r}: '60'}}"
@@ -207,7 +214,7 @@ def _check_env(name: Any, value: Any, faults: FaultCollector) -> None:
         return
     is_ours = is_known and name.startswith("GPUTRAIN_")
     faults.check(not is_ours, field, name, "GPUTRAIN_ names are gputrain's own", "rename it")
-    fix = f"env={{{name!r}: {str(value)!r}}}" if isinstance(value, (int, float)) else "give text"
+    fix = f"env={{{shown(name)}: '{shown(value)}'}}" if isinstance(value, (int, float)) else "give text"
     faults.check(is_text(value), field, value, "text, without NUL", fix)
 
 
@@ -217,7 +224,7 @@ def _is_grace(value: Any) -> bool:
 
 
 def _check_secret(name: Any, value: Any, faults: FaultCollector) -> None:
-    field = f"secrets[{name!r}]"
+    field = f"secrets[{shown(name)}]"
     _check_variable(field, name, faults)
     if not (isinstance(value, str) and SECRET.fullmatch(value)):
         # Whatever was given here may be the secret itself: it is never shown.
@@ -232,7 +239,7 @@ def _check_variable(field: str, name: Any, faults: FaultCollector) -> bool:
 
 
 def _check_label(name: Any, value: Any, faults: FaultCollector) -> None:
-    field, fix = f"labels[{name!r}]", "labels={'team': 'nlp'}"
+    field, fix = f"labels[{shown(name)}]", "labels={'team': 'nlp'}"
     key_ok = is_text(name) and bool(name.strip())
     faults.check(key_ok, field, name, "a key as text", fix)
     ours = f"labels that start with {RESERVED_LABEL} are gputrain's own"
@@ -248,7 +255,7 @@ def check_entry(result: dict[str, Any], given: Mapping[str, Any], faults: FaultC
         faults.add("entry", None, allowed, "script='train.py'")
     elif len(kinds) > 1:
         faults.add("entry", ", ".join(kinds), allowed, f"keep {kinds[0]} and drop the others")
-    if "command" in kinds and given["args"]:
+    if "command" in kinds and result["args"]:
         fix = "put them into command=[...]"
         faults.add("args", given["args"], "a command carries its own arguments", fix)
     if result["launcher"] is None:

@@ -181,7 +181,11 @@ class TrainingSpec(Shown):
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> TrainingSpec:
         """Read what `to_dict` wrote; errors as for the constructor."""
-        return cls(**fields)
+        try:
+            said = {str(name): value for name, value in fields.items()}
+        except Exception as error:
+            raise refused("fields", fields, "a mapping, as to_dict gives", "spec.to_dict()") from error
+        return cls(**said)
 
     @classmethod
     def from_gcloud(cls, config: str | Mapping[str, Any]) -> TrainingSpec:

@@ -10,7 +10,7 @@ from gputrain.backends import registry, seam
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.errors import Fault, SpecError
-from gputrain.fields import Field, refused
+from gputrain.fields import Field, refused, shown
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_spec
@@ -116,9 +116,9 @@ def _fault(value: object, field: str, written: str) -> Fault:
     if isinstance(value, str):
         kind = registry.find((*registry.nearest(value), "local")[0])
         allowed, fix = "a backend, not its name", written.format(_made(kind))
-        return Fault(field=field, value=repr(value), allowed=allowed, fix=fix)
+        return Fault(field=field, value=shown(value), allowed=allowed, fix=fix)
     missing = ", ".join(lacks(value))
-    return Fault(field=field, value=repr(value), allowed=f"a backend; it has no {missing}", fix=_PAGE)
+    return Fault(field=field, value=shown(value), allowed=f"a backend; it has no {missing}", fix=_PAGE)
 
 
 def _made(kind: type[Backend]) -> str:

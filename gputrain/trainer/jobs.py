@@ -14,7 +14,7 @@ from gputrain.arguments import check, refusing
 from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import AccessError, GputrainError, TransientError
-from gputrain.fields import Field, is_text, refused
+from gputrain.fields import Field, is_text, read_whole, refused
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
 from gputrain.job.watcher import WATCHER
@@ -134,19 +134,35 @@ def wanted(
     now: datetime,
 ) -> JobFilter:
     """What a caller asks for, checked. Raises SpecError where there is no such state, or no such moment."""
-    asked = state if isinstance(state, Iterable) and not isinstance(state, str) else [state]
-    states = [one for one in asked if one is not None]
-    known = [one.value for one in State]
-    strange = [one for one in states if one not in known]
-    if strange:
-        near = difflib.get_close_matches(str(strange[0]), known, n=1) or ["running"]
-        raise refused("state", strange[0], f"one of {', '.join(known)}", f"state='{near[0]}'")
-    if labels is not None and not (
-        isinstance(labels, Mapping) and all(map(is_text, (*labels, *labels.values())))
-    ):
-        raise refused("labels", labels, "names and their values, as texts", "labels={'team': 'vision'}")
+    found = read_whole("", _WANTED, {"state": state, "labels": labels})
     at = None if since is None else moment_asked(since, now)
-    return JobFilter(states=frozenset(map(str, states)), labels=labels or {}, since=at)
+    return JobFilter(states=found["state"] or frozenset(), labels=found["labels"] or {}, since=at)
+
+
+def _states(value: Any) -> frozenset[str]:
+    asked = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return frozenset(_state(one) for one in asked if one is not None)
+
+
+def _state(value: Any) -> str:
+    known = [one.value for one in State]
+    try:
+        return State(value).value
+    except ValueError:
+        near = difflib.get_close_matches(str(value), known, n=1) or ["running"]
+        raise refused("state", value, f"one of {', '.join(known)}", f"state='{near[0]}'") from None
+
+
+def _labels(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(map(is_text, (*value, *value.values()))):
+        raise ValueError
+    return {str(name): str(one) for name, one in value.items()}
+
+
+_WANTED = {
+    "state": Field(_states, f"one of {', '.join(one.value for one in State)}", "state='running'"),
+    "labels": Field(_labels, "names and their values, as texts", "labels={'team': 'vision'}"),
+}
 
 
 def _read(jobs: JobList) -> None:

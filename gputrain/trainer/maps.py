@@ -10,6 +10,7 @@ import attrs
 from gputrain.arguments import check
 from gputrain.experiments import Experiment
 from gputrain.experiments.begin import Planned, Plans, begun, resumed
+from gputrain.fields import Field, read_whole, text
 from gputrain.interrupts import heeding
 from gputrain.job import Job
 from gputrain.job.events import Listener
@@ -23,6 +24,9 @@ from gputrain.trainer.road import Road
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+_NAMED = {"name": Field(text, "the name of an experiment", "name='scan'", is_needed=True)}
 
 
 class Maps(Plans):
@@ -87,6 +91,7 @@ class Maps(Plans):
             RequestError: ``max_cost`` cannot be kept with what its points may come to already.
             NoFitError: nothing on offer has that shape.
         """
+        check("map(...)", arguments=arguments)
         return begun(
             _Points(self), self._road.boards, make_spec(entry, fields), over,
             name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,
@@ -99,7 +104,8 @@ class Maps(Plans):
         Raises:
             JobLostError: this trainer knows of none.
         """
-        return resumed(_Points(self), self._road.boards, name)
+        found = read_whole("", _NAMED, {"name": name})
+        return resumed(_Points(self), self._road.boards, found["name"])
 
 
 @attrs.define(eq=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from gputrain.backends import seam
 from gputrain.backends.base import Backend, Orphan
-from gputrain.fields import refused
+from gputrain.fields import Field, instance, read_whole
 from gputrain.tables import Shown, Table
 
 
@@ -28,10 +29,16 @@ class Orphans(Shown, tuple[Orphan, ...]):
         )
 
 
+def _orphans(value: Any) -> tuple[Orphan, ...]:
+    return tuple(map(instance(Orphan), instance(Sequence)(value)))
+
+
+_ONLY = {"only": Field(_orphans, "a list of orphans", "give some of those that `orphans` has shown")}
+
+
 def removed(backends: Iterable[Backend], only: Sequence[Orphan] | None) -> Orphans:
     """Remove those that were seen, or all of them; what was removed. Raises SpecError where it is no list."""
-    if only is not None and not (isinstance(only, Sequence) and all(isinstance(one, Orphan) for one in only)):
-        raise refused("only", only, "a list of orphans", "give some of those that `orphans` has shown")
+    only = read_whole("", _ONLY, {"only": only})["only"]
     return Orphans(one for backend in backends for one in seam.clean_up(backend, only))
 
 

@@ -1,12 +1,24 @@
 """What public calls are given beside a spec is read before anything is made."""
 
 import inspect
+import itertools
 import threading
 
+import attrs
 import pytest
 
 import gputrain
-from gputrain import Local, SpecError, State, Trainer
+from gputrain import (
+    ComputeEngine,
+    GputrainError,
+    Image,
+    Local,
+    SpecError,
+    State,
+    Trainer,
+    TrainingSpec,
+    VertexAI,
+)
 from gputrain.fields import FaultCollector
 from gputrain.trainer.choice import MADE_OF
 
@@ -185,3 +197,84 @@ def test_what_is_of_no_field_is_told_as_it_is():
 
     with pytest.raises(SpecError, match="not on this machine"):
         FaultCollector("a bed").parse("legs", 4, read, "3 to 8", "legs=4")
+
+
+ASKED = ("__repr__", "__str__", "__eq__", "__hash__", "__bool__", "__len__", "__iter__")
+BASES = {object: (), str: ("x",), list: (["x"],), dict: ({"x": "y"},), int: (3,)}
+
+
+class TheirsError(Exception):
+    """What a method of the user's raises, which tells nobody which argument it was."""
+
+
+def odd_values():
+    """Values of which some method raises: alone, in a list, and in a mapping."""
+
+    def raising(*_):
+        raise TheirsError
+
+    for base, methods in itertools.product(BASES, [*((one,) for one in ASKED), ASKED]):
+        value = type("Odd", (base,), dict.fromkeys(methods, raising))(*BASES[base])
+        yield from (value, [value], {"a": value})
+
+
+CLOUD = {"project": "my-project", "bucket": "gs://b-1"}
+CONSTRUCTORS = [
+    (Image, {"base": "a:1"}),
+    (Local, {}),
+    (Trainer, {}),
+    (VertexAI, {**CLOUD, "region": "us-central1"}),
+    (ComputeEngine, {**CLOUD, "regions": ["us-central1"]}),
+    (TrainingSpec, {"script": "t.py"}),
+]
+
+
+def no_less_than_ours(call, *unnamed, **named):
+    """Whatever it was given, it does, or says by an error of ours what to do."""
+    told = None
+    try:
+        call(*unnamed, **named)
+    except GputrainError as error:
+        told = error
+    assert told is None or told.fix or all(fault.field and fault.fix for fault in told.faults)
+
+
+@pytest.mark.parametrize(("kind", "given"), CONSTRUCTORS)
+def test_a_value_whose_own_methods_raise_is_a_fault_of_its_argument(kind, given):
+    of_spec = [one.name for one in attrs.fields(TrainingSpec)]
+    for name in of_spec if kind is TrainingSpec else inspect.signature(kind).parameters:
+        for value in odd_values():
+            no_less_than_ours(kind, **{**given, name: value})
+
+
+def test_an_argument_whose_repr_raises_is_named_all_the_same():
+    odd = type("Odd", (), {"__repr__": lambda _: 1 / 0, "__bool__": lambda _: 1 / 0})()
+    with pytest.raises(SpecError) as told:
+        TrainingSpec(script="t.py", num_nodes=odd, env={odd: odd})
+    assert [fault.field for fault in told.value.faults] == ["num_nodes", "env[<Odd>]", "env[<Odd>]"]
+    assert "num_nodes=<Odd>" in str(told.value)
+
+
+CALLS = {
+    "jobs": ["name", "state", "labels", "since"], "clean_up": ["only"], "quotas": ["gpu", "num_nodes"],
+    "plan": ["entry"], "watch": ["listener"], "attach": ["uri"], "experiment": ["name"], "build": ["image"],
+}  # fmt: skip
+OF_A_JOB = {
+    "wait": ["timeout", "progress", "stop", "on_change"], "metrics": ["of"], "stacks": ["timeout"],
+    "logs": ["rank", "since", "tail", "grep", "stop"], "watch": ["listener"],
+}  # fmt: skip
+
+
+def test_what_calls_of_a_trainer_and_of_a_job_are_given_may_raise_as_well(trainer, script):
+    job = trainer.submit(script)
+    job.wait(progress="none")
+    for of, calls in ((trainer, CALLS), (job, OF_A_JOB)):
+        for (call, names), value in itertools.product(calls.items(), odd_values()):
+            for name in names:
+                no_less_than_ours(getattr(of, call), **{name: value})
+    for value in odd_values():
+        no_less_than_ours(gputrain.compare, value)
+        no_less_than_ours(gputrain.grid, lr=value)
+        no_less_than_ours(trainer.submit, script + "x", idempotency_key=value)
+        no_less_than_ours(trainer.map, script + "x", value, name="scan")
+    assert trainer.jobs() == [job]

@@ -201,15 +201,16 @@ def read_settings(**given: Any) -> VertexSettings:
         _REGIONS.allowed,
         _REGIONS.fix,
     )
-    both = given["network"] and given["network_attachment"]
+    has = {name for name, value in given.items() if value is not None}
+    both = {"network", "network_attachment"} <= has
     faults.check(not both, "network", given["network"], "a network or an attachment", "drop one")
-    is_told = given["service_account"] or not given["tensorboard"]
+    is_told = "service_account" in has or "tensorboard" not in has
     faults.check(is_told, "service_account", None, "set, where tensorboard is", "service_account=...")
-    reaches = given["network"] or given["network_attachment"] or not found["nfs_mounts"]
+    reaches = has & {"network", "network_attachment"} or not found["nfs_mounts"]
     faults.check(
         bool(reaches), "network", None, "set, where nfs_mounts are", "network=... or network_attachment=..."
     )
-    is_of_one = given["experiment"] or not found["experiment_run"]
+    is_of_one = "experiment" in has or not found["experiment_run"]
     faults.check(bool(is_of_one), "experiment", None, "set, where experiment_run is", "experiment=...")
     faults.raise_if_any()
     settings = {name: value for name, value in found.items() if name not in OBJECTS}
