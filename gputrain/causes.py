@@ -118,7 +118,7 @@ GPU_OUT_OF_MEMORY = Cause(
     kind="gpu_out_of_memory",
     title="the memory of a GPU ran out",
     fix="take a smaller batch and accumulate gradients, shard the model, or take a GPU with more memory",
-    advice="The traceback says how much was asked for, and `job.metrics('gpu')` how the memory grew.",
+    advice="The traceback says how much was asked for, and the GPUs' metrics of the job how the memory grew.",
 )
 NODE_MISSING = _goes_on(
     kind="node_missing",

@@ -24,6 +24,7 @@ from gputrain.backends.base import (
     Tidies,
 )
 from gputrain.backends.results import AsksForStacks
+from gputrain.errors import GputrainError
 from gputrain.records import Ask, Board, Code, Record
 
 if TYPE_CHECKING:
@@ -105,6 +106,10 @@ class BarsLate(Protocol):
 
     def let_in(self, record: Record) -> None:
         """Let what is asked for now train where `bar` let nothing; what a cancel has barred stays so."""
+        ...
+
+    def shut(self, job_id: str) -> GputrainError | None:
+        """Have no job of this id begin any more, as it was cancelled; what was refused."""
         ...
 
 

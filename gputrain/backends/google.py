@@ -226,6 +226,10 @@ class BucketRecorder(Generic[S]):
             error.what = f"what runs of {job_id} ends, but a watcher may start it again: {error.what}"
             return None, error
 
+    def shut(self, job_id: str) -> GputrainError | None:
+        """As of `BarsLate`."""
+        return self.end(job_id)[1]
+
     def _end(self, job_id: str) -> Record | None:
         return ended(self.board, job_id, CANCELLED)
 

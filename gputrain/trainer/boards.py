@@ -27,6 +27,10 @@ class Boards:
                 self._recorders[backend] = found.recorder() if isinstance(found, KeepsRecords) else None
         return self._recorders[backend]
 
+    def has(self, backend: str) -> bool:
+        """Whether it is one of these backends."""
+        return backend in self._backends
+
     def of(self, backend: str) -> Board | None:
         """Where a backend keeps records."""
         found = self.recorder(backend)

@@ -210,7 +210,7 @@ class Climb:
             return
         if not is_ours:
             self._claim.withdraw(goes_on=True)  # first: from now on nobody is told of it
-        if not recorder.clear(self._claim.record):
+        if not recorder.clear(self._claim.record) or self._is_shared:  # its sender may have had no answer
             self._claim.record = self._claim.record.late()
 
     def _keep_to_record(self, backend: Backend, request: Request) -> None:

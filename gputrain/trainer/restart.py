@@ -31,10 +31,11 @@ from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
 from gputrain.trainer.next import LATE, Next, end_of_wait, has_left, is_late, is_placeless, late, rest_s
+from gputrain.trainer.undo import end_elsewhere
 from gputrain.trainer.ways import FULL_FOR_S, candidate_of, lately_refused, ways_on
 
 log = logging.getLogger("gputrain")
-
+Attempts = tuple[Attempt, ...]
 _NO_CODE = "its code is not where %s could find it from here"
 
 
@@ -132,6 +133,7 @@ class Restart:
         if record is not None:  # it may have gone on since this name was told
             ref, backend = self._taker(record, backend) or (ref, backend)
         seam.cancel(backend, ref)
+        refused = end_elsewhere(self._around, self._read(), backend.name) or refused
         if refused is not None:
             raise refused
 
@@ -205,7 +207,8 @@ class Restart:
     def _climb(self, following: Next, told: Ledger) -> Step:
         record, spec = following.record, following.record.left
         found = self._candidates(record)
-        is_seen = record.latest.way.backend in self._around.backends  # else what is left of it is not cleared
+        asks = (record.latest, *(one for one in record.asks if one.is_unseen))
+        is_seen = all(one.way.backend in self._around.backends for one in asks)  # else it is not cleared
         if spec is None or not found or not is_seen:  # then it is others who go on
             return Step(placed=None, attempts=told)
         asked = self._around.boards.recorder(record.latest.way.backend)
@@ -240,6 +243,8 @@ class Restart:
         since = record.waiting_since or record.now
         over = end_of_wait(record, since, has_run=following.attempt > 0)
         self._claim.write(attrs.evolve(record, over=over, waiting_since=since))
+        if record.latest.is_unseen and self._claim.give_up():
+            raise self._claim.overtaken_by(record.latest)
 
     def _candidates(self, record: Record) -> tuple[Candidate, ...]:
         """The ways of this process's own backends, as far as the record's order, time and money go."""
@@ -273,9 +278,7 @@ class Restart:
             self._say(f"{self._job_id} can be started again by a {backend.name} backend with {parts}")
         return not other
 
-    def _leaving(
-        self, following: Next, found: tuple[Candidate, ...], placed: Placed | None
-    ) -> tuple[Attempt, ...]:
+    def _leaving(self, following: Next, found: tuple[Candidate, ...], placed: Placed | None) -> Attempts:
         """What the ledger says of the place that the job leaves; nothing of one that refused it before."""
         last = following.record.last
         one = None if last is None else candidate_of(last, found)
@@ -287,9 +290,8 @@ class Restart:
             fewer, missing = placed.candidate.num_nodes, placed.candidate.missing_nodes
             told += f", with {fewer} of {fewer + missing} nodes" * bool(missing)
         outcome = LATE.get(last.answer, Outcome.NO_ROOM)
-        return (
-            Attempt(candidate=one, at=self._around.now(), outcome=outcome, answer=told, scope=Scope.REGION),
-        )
+        now = self._around.now()
+        return (Attempt(candidate=one, at=now, outcome=outcome, answer=told, scope=Scope.REGION),)
 
     def _say(self, text: str) -> None:
         """Tell it once, whoever looks how often."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gputrain.backends import seam
 from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, JobRef, Request
-from gputrain.errors import AccessError, JobLostError, RequestError
+from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError
 from gputrain.gcp import UnclearError
-from gputrain.records import Ask, Board, Record
+from gputrain.records import CANCELLED, Ask, Board, Record
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Surroundings
 
@@ -33,14 +33,47 @@ def clear(around: Surroundings, backend: Backend, request: Request, record: Reco
         waited_s += LATE_EVERY_S
 
 
+def end_elsewhere(around: Surroundings, record: Record | None, backend: str) -> GputrainError | None:
+    """End a job that was cancelled on a backend where else it may be, or come yet; what was refused.
+
+    It may have gone on since the cancel began, and what was asked for before may still be done.
+    """
+    if record is None or record.over != CANCELLED:
+        return None
+    refused = None
+    asked = {one.way.backend for one in record.asks if one.is_unseen or one is record.last}
+    for name in sorted(asked - {backend}):
+        try:
+            recorder = around.boards.recorder(name)
+            if recorder is not None and record.backend == name:
+                seam.cancel(around.backends[name], recorder.name_of(record))
+            elif (late := _barring(around.boards, record, name)) is not None:
+                refused = late.shut(record.job_id) or refused
+        except GputrainError as error:  # noqa: PERF203  # the next one is ended all the same
+            refused = error
+    return refused
+
+
 def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
-    """The backends of which a job of this record may come yet that nobody has seen; by their names."""
-    found: dict[str, BarsLate] = {}
-    for name in {one.way.backend for one in record.asks if one.is_unseen}:
-        recorder: object = boards.recorder(name)
-        if isinstance(recorder, BarsLate):
-            found[name] = recorder
-    return found
+    """The backends of which a job of this record may come yet that nobody has seen; by their names.
+
+    Raises:
+        UnclearError: one of them is not here.
+    """
+    names = {one.way.backend for one in record.asks if one.is_unseen}
+    found = {name: _barring(boards, record, name) for name in names}
+    return {name: recorder for name, recorder in found.items() if recorder is not None}
+
+
+def _barring(boards: Boards, record: Record, name: str) -> BarsLate | None:
+    """What keeps a backend's late jobs from training; None where there are none. Errors as of `unseen`."""
+    if not boards.has(name):
+        raise UnclearError(
+            f"{record.job_id} was asked for on {name}, which this trainer does not have, and may come yet",
+            fix=f"give the trainer its {name} backend as well, as whoever asked there has it",
+        )
+    recorder: object = boards.recorder(name)
+    return recorder if isinstance(recorder, BarsLate) else None
 
 
 def keep_apart(boards: Boards, record: Record) -> Ask | None:

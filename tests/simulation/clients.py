@@ -118,7 +118,7 @@ class Client:
             began_at, error = world.cloud.clock.now(), ""
             try:
                 if self.trainer is None:
-                    names = world.schedule.backends
+                    names = self.plan.backends or world.schedule.backends
                     self.trainer = new_trainer(world.cloud, self.process, world.token, names)
                 getattr(self, act.name.replace(" ", "_"))(act)
             except NothingToDo:

@@ -14,9 +14,9 @@ _CALM = Schedule(
 )  # fmt: skip
 
 
-def _client(name, *acts, starts_s=0.0, clock_off_s=0.0):
-    told = tuple(Act(name=act, seconds=60.0 if act == "watch" else 0.0) for act in acts)
-    return Client(name=name, starts_s=starts_s, clock_off_s=clock_off_s, acts=told)
+def _client(name, *acts, starts_s=0.0, clock_off_s=0.0, watch_s=60.0, backends=()):
+    told = tuple(Act(name=act, seconds=watch_s if act == "watch" else 0.0) for act in acts)
+    return Client(name=name, starts_s=starts_s, clock_off_s=clock_off_s, acts=told, backends=backends)
 
 
 def _mishaps(client, kind, *numbers, on="", **more):
@@ -439,6 +439,103 @@ NAMED = {
         mishaps=(
             *_mishaps("A", "lost after", 0, on="POST /customJobs"),
             *_mishaps("A", "ctrl-c sent", 1, on="POST /customJobs"),
+        ),
+    ),
+    "a restart that another process repeats, is refused, and whose first sending comes late": _calm(
+        limit_s=1800, model="spot", restarts=3,
+        clients=(
+            _client("A", "submit", "watch", watch_s=400.0),
+            _client("B", "supervise", "look", "watch", "look", starts_s=340.0, watch_s=400.0),
+            _client("C", "jobs", starts_s=560.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "kill sent", 1, on="POST /bulkInsert"),
+            *_mishaps("A", "late there", 1, on="POST /bulkInsert", seconds=60.0),
+            *_mishaps("B", "sees", 0, on="POST /bulkInsert", fault=_FULL),
+            *_mishaps("B", "late there", 1, on="POST /bulkInsert", seconds=40.0),
+        ),
+        happenings=(Happening(at_s=150.0, kind="preempt"),),
+    ),
+    "a cancel beside a hop to another service": _calm(
+        backends=("compute", "vertex"), limit_s=1800, model="spot", restarts=2,
+        clients=(
+            _client("A", "submit", "watch", watch_s=600.0),
+            _client("C", "attach", "cancel", "look", starts_s=307.2),
+            _client("D", "jobs", starts_s=800.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "refused", 1, on="POST /bulkInsert", status=403, lasts_s=9000.0),
+            *_mishaps("C", "late back", 11, on="GET ", seconds=8.0),
+        ),
+        happenings=(Happening(at_s=150.0, kind="preempt"),),
+    ),
+    "a cancel of what may come yet on the service that was asked before": _calm(
+        backends=("vertex", "compute"), limit_s=1800,
+        clients=(_client("A", "submit"), _client("C", "jobs", "cancel", "look", starts_s=250.0)),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=500.0),
+            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
+            *_mishaps("A", "kill sent", 3, on="POST /upload"),
+        ),
+    ),
+    "a slow give-up, whose lock another has barred since": _calm(
+        backends=("vertex", "compute"), limit_s=1800,
+        clients=(
+            _client("A", "submit"), _client("P", "submit", starts_s=700.0),
+            _client("Q", "submit", "look", starts_s=700.9),
+        ),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=90_000.0),
+            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
+            *_mishaps("A", "refused", 0, on="POST /bulkInsert", status=403, lasts_s=900.0),
+            *_mishaps("P", "refused", *range(9), on="GET code%2F", status=403),
+            *_mishaps("P", "late there", 1, on="POST /upload", seconds=1.2),
+            *_mishaps("P", "late there", 1, on="POST /upload", seconds=45.0, befalls="lock", lasts_s=600.0),
+            *_mishaps("Q", "late there", 0, on="POST /customJobs", seconds=300.0),
+            *_mishaps("Q", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
+        ),
+    ),
+    "a trainer without the service on which the job may come yet": _calm(
+        backends=("vertex", "compute"), limit_s=1800,
+        clients=(
+            _client("A", "submit"), _client("B", "submit", "look", starts_s=150.0, backends=("compute",))
+        ),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=500.0),
+            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
+            *_mishaps("A", "kill sent", 3, on="POST /upload"),
+        ),
+    ),
+    "VMs of a restart that come late, while it rests": _calm(
+        limit_s=1800, model="spot", restarts=2,
+        clients=(
+            _client("A", "submit", "watch", watch_s=380.0), _client("C", "jobs", starts_s=600.0),
+            _client("D", "supervise", "jobs", starts_s=700.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "late there", 1, on="POST /bulkInsert", seconds=150.0),
+            *_mishaps("A", "refused", 2, on="POST /bulkInsert", status=403, lasts_s=9000.0),
+        ),
+        happenings=(Happening(at_s=150.0, kind="preempt"),),
+    ),
+    "VMs that come late, and of which a second request was refused": _calm(
+        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES),
+        clients=(_client("A", "submit"), _client("C", "jobs", starts_s=140.0)),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
+            *_mishaps("A", "refused", 1, on="POST /bulkInsert", status=412),
+            *_mishaps("A", "refused", 3, on="POST /bulkInsert", status=403, lasts_s=600.0),
+        ),
+        happenings=(Happening(at_s=90.0, kind="room"),),
+    ),
+    "VMs that come late once their reserved lock was given up": _calm(
+        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES[1:]),
+        clients=(_client("A", "submit"), _client("C", "jobs", "cancel", starts_s=500.0)),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=300.0),
+            *_mishaps("A", "sees", 1, on="POST /bulkInsert", fault=_FULL),
+            *_mishaps("A", "late back", 2, on="POST /bulkInsert", seconds=40.0),
+            *_mishaps("A", "kill sent", 0, on="DELETE lock"),
         ),
     ),
     "a record that comes as a web page": _calm(

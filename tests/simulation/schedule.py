@@ -24,10 +24,13 @@ class Client:
     starts_s: float
     clock_off_s: float
     acts: tuple[Act, ...]
+    backends: tuple[str, ...] = ()
+    """Of its trainer; empty: those of the schedule."""
 
     def __str__(self):
         acts = ", ".join(map(str, self.acts))
-        return f"{self.name}, from {self.starts_s:g} s, its clock off by {self.clock_off_s:g} s: {acts}"
+        only = f", with {' and '.join(self.backends)} alone" if self.backends else ""
+        return f"{self.name}, from {self.starts_s:g} s, its clock off by {self.clock_off_s:g} s{only}: {acts}"
 
 
 @attrs.frozen(kw_only=True)

@@ -261,7 +261,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         over, refused = self._recorder.end(ref.name)
         self._remains.let_save(over or record, self._looks.observe, self._access.sleep)
         self._glances.forget(ref.name)
-        self._gangs.end(VmNames.of(over or record))
+        self._gangs.end(VmNames.to_end(over or record))
         if refused is not None:
             raise refused
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
+from collections.abc import Iterable
 
 import attrs
 
@@ -189,16 +190,16 @@ class Gangs:
             self.traces.remove(gang)
         return found or bool(gang.queue) or self.sends.are_answered(gang.nonce)
 
-    def end(self, gang: VmNames) -> None:
-        """Delete every VM of a gang; those that are gone are gone.
+    def end(self, gangs: Iterable[VmNames]) -> None:
+        """Delete every VM of some gangs; those that are gone are gone.
 
         Raises:
-            AccessError, TransientError: some could not be deleted.
+            AccessError, TransientError: some could not be deleted, of whichever gang; all others are.
         """
-        try:
-            self.queue.sweep(gang)
-        finally:  # whoever is refused the queue may delete the VMs still, and these bill
-            self._end_vms(gang)
+        with contextlib.ExitStack() as stack:  # whoever is refused the queue may delete the VMs still
+            for gang in gangs:
+                stack.callback(self._end_vms, gang)
+                stack.callback(self.queue.sweep, gang)
 
     def _end_vms(self, gang: VmNames) -> None:
         left, since = self.look(gang), Since(self.calls.access.now)
@@ -293,7 +294,7 @@ class Gangs:
             self.calls.access.sleep(SETTLE_EVERY_S)
             waited_s += SETTLE_EVERY_S
             with contextlib.suppress(PreconditionError):
-                with self.sends.of(gang.nonce) as note:
+                with self.sends.of(gang.nonce, is_another=True) as note:
                     again = self.calls.start(gang.zone, method, body, str(uuid.uuid4()), before=note)
                 self._follow(gang, again)
                 return

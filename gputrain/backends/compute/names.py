@@ -106,6 +106,14 @@ class VmNames:
         )
 
     @classmethod
+    def to_end(cls, record: Record) -> tuple[VmNames, ...]:
+        """Those that a cancel has to end: of the latest ask for VMs, and of all whose VMs may come yet."""
+        asks = [number for number, one in enumerate(record.asks) if one.way.backend == NAME]
+        late = (number for number in asks if record.asks[number].is_unseen)
+        wanted = dict.fromkeys((*asks[-1:], *late))
+        return tuple(cls.of(attrs.evolve(record, asks=record.asks[: number + 1])) for number in wanted)
+
+    @classmethod
     def to_be(cls, request: Request) -> VmNames:
         """The one that a completed request would make."""
         template, resource = request.body.get("template", {}), request.body["resource"]

@@ -73,8 +73,9 @@ def _failed(record: Record, status: Mapping[str, Any]) -> Queued:
     errors = mappings(mapping(status.get("error")).get("errors"))
     answers = [answer_of_operation(one, place=place) for one in errors]
     error = gravest(to_error(one, f"make the VMs of {record.job_id}") for one in answers)
-    cause, message = causes.STOCKOUT_REGION, "Google gave the request up"
+    kind, message = causes.STOCKOUT_REGION.kind, "Google gave the request up"
     if error is not None:
-        cause = cause_of(type(error)) or causes.UNKNOWN
+        cause = cause_of(type(error))
+        kind = error.kind if cause is None else cause.kind
         message = ": ".join(filter(None, [error.what, error.why]))
-    return Queued(state=State.FAILED, detail=message, failure=Failure(kind=cause.kind, message=message))
+    return Queued(state=State.FAILED, detail=message, failure=Failure(kind=kind, message=message))

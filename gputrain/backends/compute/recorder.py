@@ -10,7 +10,6 @@ from gputrain.backends.base import JobRef
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, ref_of
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.backends.compute.traces import CANCELLED
 from gputrain.backends.google import BucketRecorder
 from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError, TransientError
 from gputrain.gcp import MissingError
@@ -60,7 +59,9 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
     def bar(self, record: Record) -> Ask | None:
         """Take the locks of their attempts, without which no VM trains."""
         asks = tuple(one for one in record.asks if one.way.backend == NAME and one.is_unseen)
-        held = {self.gangs.traces.bar(record.job_id, attempt) for attempt in {one.attempt for one in asks}}
+        nonces = {one.nonce for one in asks}
+        attempts = {one.attempt for one in asks}
+        held = {self.gangs.traces.bar(record.job_id, attempt, nonces) for attempt in attempts}
         return next((one for one in asks if one.nonce in held), None)
 
     def let_in(self, record: Record) -> None:
@@ -74,8 +75,8 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         """The guests are told as well, whose ranks may save; VMs that come late begin nothing."""
         record, refused = super().end(job_id)
         try:
-            if record is not None and record.backend == NAME:
-                self.gangs.traces.bar(job_id, VmNames.of(record).attempt, CANCELLED)
+            for attempt in set() if record is None else {one.attempt for one in VmNames.to_end(record)}:
+                self.gangs.traces.cancel(job_id, attempt)
             cancel = JobObjects(bucket=self.settings.bucket, job_id=job_id).cancel
             self.gangs.traces.stored.write(cancel, b"cancelled", if_generation=None)
         except (AccessError, RequestError, TransientError) as error:

@@ -14,7 +14,7 @@ from gputrain.gcp.shared import Kept
 
 @attrs.define(eq=False)
 class Sends:
-    """Of asks, by their nonces; one ask is one request, however often it is sent."""
+    """Of asks, by their nonces; one ask is mostly one request, however often it is sent."""
 
     _sent: Kept[str, int] = attrs.field(init=False, factory=Kept)
     _unanswered: Kept[str, int] = attrs.field(init=False, factory=Kept)
@@ -30,8 +30,12 @@ class Sends:
         self._unanswered.put(nonce, (self._unanswered.get(nonce) or 0) + 1)
 
     @contextmanager
-    def of(self, nonce: str) -> Iterator[Callable[[], None]]:
-        """For one call, which may be sent again within: what is to be called before each time."""
+    def of(self, nonce: str, *, is_another: bool = False) -> Iterator[Callable[[], None]]:
+        """For one call, which may be sent again within: what is to be called before each time.
+
+        Args:
+            is_another: it is no repetition of those before it, so they are not answered by it.
+        """
         before, open_before = self._count(nonce), self._unanswered.get(nonce) or 0
         try:
             yield lambda: self.note(nonce)
@@ -40,7 +44,7 @@ class Sends:
             if (isinstance(error, UndoneError) or not is_lost) and self._count(nonce) == before + 1:
                 self._unanswered.put(nonce, open_before)
             raise
-        self._unanswered.put(nonce, 0)  # it was taken: those before it were the same request
+        self._unanswered.put(nonce, open_before if is_another else 0)
 
     def are_several(self, nonce: str) -> bool:
         """Whether it was sent more than once."""

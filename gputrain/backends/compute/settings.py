@@ -129,7 +129,7 @@ def read_settings(**given: Any) -> ComputeSettings:
     faults.check(not both, "image_family", given["image_family"], "an image or a family", "drop one")
     if faults.is_clean("network", "subnetwork", "gpu_subnetworks"):
         # Google refuses two interfaces in one subnetwork, once other VMs may have been made
-        every = [found["subnetwork"] or found["network"], *found["gpu_subnetworks"]]
+        every = [found["subnetwork"] or found["network"], *given["gpu_subnetworks"]]  # read, each is one
         twice = next((one for one in every if every.count(one) > 1), "")
         allowed, fix = "another subnetwork for each interface, and none of the first", f"name {twice!r} once"
         faults.check(not twice, "gpu_subnetworks", given["gpu_subnetworks"], allowed, fix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Set
 from contextlib import suppress
 
 import attrs
@@ -54,18 +55,33 @@ class Traces:
         held = self._held(gang.job_id, gang.attempt) or {}
         if held["nonce"] != gang.nonce if held.get("nonce") else self._is_left(gang):
             return
-        kept = f"{folder}lock" if held.get("nonce") == "" else ""
+        lock = f"{folder}lock"
         for trace in there:
-            if trace.name != kept:
+            if trace.name == lock and RESERVED in held:  # it was taken as others may come, who still may
+                with suppress(PreconditionError):
+                    self.stored.write(lock, NOBODYS, if_generation=trace.generation)
+            elif trace.name != lock or held.get("nonce") != "":
                 self.stored.remove(trace.name, if_generation=trace.generation)
 
-    def bar(self, job_id: str, attempt: int, lock: bytes = NOBODYS) -> str:
-        """Have no VM of an attempt train that comes from now on; the nonce of the ask whose VMs do."""
+    def cancel(self, job_id: str, attempt: int) -> None:
+        """Have no VM of an attempt train that comes from now on, whatever it was asked for."""
+        self._shut(job_id, attempt, CANCELLED)
+
+    def bar(self, job_id: str, attempt: int, nonces: Set[str]) -> str:
+        """Have no VM of an attempt train that comes from now on; the nonce of the ask whose VMs do.
+
+        Args:
+            nonces: of the asks that are to be kept out; what is reserved for another stays so.
+        """
+        return self._shut(job_id, attempt, NOBODYS, nonces)
+
+    def _shut(self, job_id: str, attempt: int, lock: bytes, nonces: Set[str] | None = None) -> str:
         name, generation = self._lock(job_id, attempt), 0
         found = self.stored.read(name)
         held = {} if found is None else _read(found.content)
         if found is not None:
-            is_free = RESERVED in held and not self._is_written(job_id, attempt)
+            is_ours = nonces is None or held.get("nonce") in nonces
+            is_free = RESERVED in held and is_ours and not self._is_written(job_id, attempt)
             if found.content == lock or not (is_free or found.content == NOBODYS):
                 return str(held.get("nonce", ""))
             generation = found.generation

@@ -20,6 +20,7 @@ from gputrain.records import CANCELLED
 BARRED = f"{CANCELLED} until it is asked for again"
 """In a lock that may be given back."""
 
+_BARRED = re.compile(rf"{BARRED}(?: ([0-9]{{1,30}}))?")
 _LOCK = re.compile(rf"([0-9]{{1,30}}|{CANCELLED})(?:$| (?:([0-9]{{1,9}})$)?)")
 """Which job has it, and how often that was started again; whatever runs in the job may write other things."""
 
@@ -76,18 +77,29 @@ class Locks:
         generation = 0
         while not self._is_put(job_id, CANCELLED, generation):
             found = self._found(job_id)
-            if found is not None and found.content != BARRED.encode():
+            if found is not None and _turn(found) is None:
                 return  # a job has it: that one is ended as a job
             generation = 0 if found is None else found.generation
 
-    def bar(self, job_id: str) -> None:
-        """The same, until it is given back. Errors as of `take`."""
-        self._is_put(job_id, BARRED)
+    def bar(self, job_id: str, turn: int) -> None:
+        """The same, until it is given back. Errors as of `take`.
 
-    def give_back(self, job_id: str) -> None:
-        """Remove the lock that `bar` took. Errors as of `take`."""
+        Args:
+            turn: the generation of the record by which it is done: who is slow undoes nothing that was done
+                by a later one.
+        """
+        generation = 0
+        while not self._is_put(job_id, f"{BARRED} {turn}", generation):
+            found = self._found(job_id)
+            if found is not None and ((barred := _turn(found)) is None or barred >= turn):
+                return
+            generation = 0 if found is None else found.generation
+
+    def give_back(self, job_id: str, turn: int) -> None:
+        """Remove the lock that `bar` took, not for a later turn. Errors as of `take`."""
         found = self._found(job_id)
-        if self._bucket is not None and found is not None and found.content == BARRED.encode():
+        barred = None if found is None else _turn(found)
+        if self._bucket is not None and found is not None and barred is not None and barred <= turn:
             name = render.lock_of(self._bucket, job_id)  # not one that was cancelled meanwhile
             Objects(self._jobs.access, self._bucket.name).remove(name, if_generation=found.generation)
 
@@ -151,3 +163,9 @@ class Locks:
             ValueError,
         ):  # deleted, or no job of ours
             return None
+
+
+def _turn(lock: Stored) -> int | None:
+    """For whose turn a lock is barred; None where it is not."""
+    told = _BARRED.fullmatch(lock.content[:100].decode("utf-8", "replace"))
+    return None if told is None else int(told[1] or 0)

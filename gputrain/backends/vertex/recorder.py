@@ -136,7 +136,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
 
     def bar(self, record: Record) -> Ask | None:
         """Take the lock of its id, without which no container trains."""
-        self.locks.bar(record.job_id)
+        self.locks.bar(record.job_id, record.generation)
         asked = tuple(one for one in record.asks if one.way.backend == NAME)
         seen = self._holder(record.job_id, asked)
         return next((one for one in asked if seen is not None and one.nonce == seen.nonce), None)
@@ -144,7 +144,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     def let_in(self, record: Record) -> None:
         """Give that lock back: which job takes it, the latest or one that comes late, is the job."""
         if any(one.way.backend == NAME and one.is_unseen for one in record.asks):
-            self.locks.give_back(record.job_id)
+            self.locks.give_back(record.job_id, record.generation)
 
     def _end(self, job_id: str) -> Record | None:
         """The lock is taken as well, so that one that comes late does nothing."""

@@ -109,7 +109,7 @@ def test_who_may_not_delete_is_told_at_once(cloud, road, gang):
     cloud.fail("compute.instances.delete", FORBIDDEN, times=None)
     began = cloud.clock.now()
     with pytest.raises(PermissionDeniedError):
-        road.backend._gangs.end(gang)
+        road.backend._gangs.end([gang])
     assert cloud.clock.now() - began < 5
 
 
@@ -172,7 +172,7 @@ def test_what_the_vms_of_a_failed_try_wrote_goes_with_them(cloud, road, spec, ha
 
 def test_what_the_vms_of_a_gang_wrote_stays_once_it_was_made(cloud, road, gang):
     road.backend._stored.write("jobs/bert-1/attempt-0/lock", b"0", if_generation=None)
-    road.backend._gangs.end(gang)
+    road.backend._gangs.end([gang])
     cloud.clock.advance(300)
     assert not cloud.compute.vms
     assert road.backend._stored.stat("jobs/bert-1/attempt-0/lock") is not None
@@ -181,7 +181,7 @@ def test_what_the_vms_of_a_gang_wrote_stays_once_it_was_made(cloud, road, gang):
 def test_an_end_that_is_refused_for_a_while_comes_about(cloud, road, gang):
     refusing = cloud.fail("compute.instances.delete", INVALID, times=None)
     cloud.clock.after(COME_S / 2, refusing.cancel)
-    road.backend._gangs.end(gang)
+    road.backend._gangs.end([gang])
     cloud.clock.advance(300)
     assert not cloud.compute.vms
 
@@ -190,7 +190,7 @@ def test_an_end_that_is_refused_for_good_is_told_once_it_was_tried_for_a_minute(
     cloud.fail("compute.instances.delete", INVALID, times=None)
     began = cloud.clock.now()
     with pytest.raises(LeftBehindError, match="2 of 2 VMs of bert-1") as caught:
-        road.backend._gangs.end(gang)
+        road.backend._gangs.end([gang])
     assert COME_S < cloud.clock.now() - began < COME_S + 3 * SETTLE_EVERY_S
     assert caught.value.why == "could not delete bert-1-0-1: the request is refused"
     assert len(cloud.compute.vms) == 2
@@ -198,7 +198,7 @@ def test_an_end_that_is_refused_for_good_is_told_once_it_was_tried_for_a_minute(
 
 def test_what_is_on_its_way_out_is_waited_for_and_not_asked_again(cloud, road, gang):
     cloud.compute.settings.delete_s = 60.0
-    road.backend._gangs.end(gang)
+    road.backend._gangs.end([gang])
     assert len(asked(cloud, "compute.instances.delete")) == 2
     road.backend._gangs.clear(gang, and_traces=False)
     assert not cloud.compute.vms

@@ -29,25 +29,33 @@ def held(locks):
 
 
 def test_what_was_barred_is_given_back(locks, held):
-    locks.bar("bert-1")
-    assert held() == BARRED
+    locks.bar("bert-1", 7)
+    assert held() == f"{BARRED} 7"
     assert locks.of_id("bert-1").number == CANCELLED
-    locks.give_back("bert-1")
+    locks.give_back("bert-1", 8)
     assert held() is None
+
+
+def test_who_is_slow_undoes_nothing_of_a_later_turn(locks, held):
+    locks.bar("bert-1", 7)
+    locks.bar("bert-1", 9)
+    locks.bar("bert-1", 8)
+    locks.give_back("bert-1", 8)
+    assert held() == f"{BARRED} 9"
+
+
+TURNS = {"bar": (7,), "give_back": (7,), "take": ()}
 
 
 @pytest.mark.parametrize("before", [[], ["bar"], ["bar", "give_back"], ["take"]])
 def test_what_was_cancelled_stays_so(locks, held, before):
-    for call in before:
-        getattr(locks, call)("bert-1")
-    locks.take("bert-1")
-    locks.bar("bert-1")
-    locks.give_back("bert-1")
+    for call in (*before, "take", "bar", "give_back"):
+        getattr(locks, call)("bert-1", *TURNS[call])
     assert held() == CANCELLED
 
 
 @pytest.mark.parametrize("call", ["take", "bar", "give_back"])
 def test_what_a_job_has_stays_with_it(locks, held, call):
     Objects(locks._jobs.access, BUCKET.name).write(NAME, b"4711 2", if_generation=0)
-    getattr(locks, call)("bert-1")
+    getattr(locks, call)("bert-1", *TURNS[call])
     assert held() == "4711 2"
