@@ -143,7 +143,7 @@ def strike(gang: Gang, folder: Path, number: signal.Signals, resumed: int, chanc
 
 
 def wait_until(gang: Gang, reached: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 240  # a busy machine takes a minute to import torch in all ranks
     while not reached():
         assert time.monotonic() < give_up, gang.log()
         assert gang.is_alive(), gang.log()
