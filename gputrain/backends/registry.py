@@ -87,7 +87,8 @@ def jobs_of(backend: Backend, name: str) -> tuple[tuple[JobRef, ...], GputrainEr
         GputrainError: none could be listed.
     """
     try:
-        return seam.find(backend, name), None
+        with seam.foreseen(backend.name, "list the jobs"):
+            return seam.find(backend, name), None
     except PartialListError as error:  # it may be another list than that of jobs
         return tuple(one for one in error.seen if isinstance(one, JobRef)), error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -50,6 +51,13 @@ class ComputeSettings(GoogleSettings):
 _NAME = matching(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    """All of a list, as often as they stand there."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise ValueError
+    return tuple(map(_NAME, value))
+
+
 def _switch(fix: str) -> Field:
     return Field(fields.instance(bool), "True or False", fix, is_needed=True)
 
@@ -70,9 +78,7 @@ ROWS = {
     ),
     "network": Field(_NAME, "the name of a VPC network", "network='default'", is_needed=True),
     "subnetwork": Field(_NAME, "the name of a subnetwork in each region", "leave it out"),
-    "gpu_subnetworks": Field(
-        fields.many(_NAME), "a list of names", "gpu_subnetworks=['name']", is_needed=True
-    ),
+    "gpu_subnetworks": Field(_names, "a list of names", "gpu_subnetworks=['name']", is_needed=True),
     "gpu_networking": Field(
         fields.one_of(GpuNetworking), fields.words(GpuNetworking), "gpu_networking='auto'", is_needed=True
     ),
@@ -129,7 +135,7 @@ def read_settings(**given: Any) -> ComputeSettings:
     faults.check(not both, "image_family", given["image_family"], "an image or a family", "drop one")
     if faults.is_clean("network", "subnetwork", "gpu_subnetworks"):
         # Google refuses two interfaces in one subnetwork, once other VMs may have been made
-        every = [found["subnetwork"] or found["network"], *given["gpu_subnetworks"]]  # read, each is one
+        every = [found["subnetwork"] or found["network"], *found["gpu_subnetworks"]]
         twice = next((one for one in every if every.count(one) > 1), "")
         allowed, fix = "another subnetwork for each interface, and none of the first", f"name {twice!r} once"
         faults.check(not twice, "gpu_subnetworks", given["gpu_subnetworks"], allowed, fix)

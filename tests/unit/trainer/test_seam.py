@@ -1,6 +1,7 @@
 """Whatever a backend raises that nobody foresaw names it, whichever of its calls it was."""
 
 import contextlib
+import signal
 
 import pytest
 
@@ -133,3 +134,22 @@ def test_a_job_that_may_have_been_made_is_asked_for_nowhere_else_and_is_found_ag
     again = trainer.submit(script, idempotency_key="k", **ASKED)
     assert again.uri == asked[0].ref.uri
     assert len(rack.made) == 1
+
+
+class TooLong(Exception):
+    pass
+
+
+def too_long(*_):
+    raise TooLong
+
+
+def test_what_a_handler_of_signals_raises_is_none_of_the_backends(world, script, monkeypatch):
+    job, rack = job_of(world, script)
+    before = signal.signal(signal.SIGALRM, too_long)
+    monkeypatch.setattr(rack, "logs", lambda *_: signal.raise_signal(signal.SIGALRM))
+    try:
+        with pytest.raises(TooLong):
+            list(job.logs())
+    finally:
+        signal.signal(signal.SIGALRM, before)
