@@ -41,14 +41,14 @@ def end_elsewhere(around: Surroundings, record: Record | None, backend: str) -> 
     if record is None or record.over != CANCELLED:
         return None
     refused = None
-    asked = {one.way.backend for one in record.asks if one.is_unseen or one is record.last}
-    for name in sorted(asked - {backend}):
+    late = {one.way.backend for one in record.asks if one.is_unseen or not one.answer}
+    for name in sorted({record.backend, *late} - {backend, ""}):
         try:
             recorder = around.boards.recorder(name)
             if recorder is not None and record.backend == name:
                 seam.cancel(around.backends[name], recorder.name_of(record))
-            elif (late := _barring(around.boards, record, name)) is not None:
-                refused = late.shut(record.job_id) or refused
+            elif (barring := _barring(around.boards, record, name)) is not None:
+                refused = barring.shut(record.job_id) or refused
         except GputrainError as error:  # noqa: PERF203  # the next one is ended all the same
             refused = error
     return refused

@@ -115,3 +115,14 @@ def test_whoever_lacks_the_backend_that_was_asked_last_makes_no_second_gang(clou
     start, other = len(creates(cloud)), trainer("vertex").attach(told)
     assert not other.supervise()
     assert len(creates(cloud)) == start
+
+
+def test_who_lacks_a_backend_that_has_refused_the_job_cancels_it_all_the_same(cloud, trainer, script):
+    cloud.fail(CREATE, FULL, times=None)
+    job = trainer("vertex", "compute").submit(script, **L4, idempotency_key="k")
+    assert job.ref.backend == "compute"
+    (told,) = trainer("compute").jobs()
+    told.cancel()
+    cloud.clock.advance(60)
+    assert told.refresh().state is State.CANCELLED
+    assert not cloud.compute.vms
