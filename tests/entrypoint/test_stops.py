@@ -72,7 +72,7 @@ def test_ranks_that_leave_with_0_after_a_stop_have_not_finished(cluster, until):
     node = cluster.start(cluster.script(SAVES.replace("sys.exit(75)", "sys.exit(0)")))
     until(all_up([node]), "the ranks' start")
     node.signal(signal.SIGTERM)
-    assert node.wait().code == 75
+    assert node.wait().code == 75, node.out
 
 
 def test_a_rank_that_leaves_with_75_stops_the_others(cluster):
