@@ -28,6 +28,7 @@ engine:  ## as root, on Debian: the engine, registry and userland that tests/con
 		podman runc conmon catatonit netavark aardvark-dns docker-registry mmdebstrap iproute2
 	emulator/scripts/userland || echo "no userland could be made: the tests of machines say so and are skipped"
 
+gpu: export PYTHONPATH := $(CURDIR)
 gpu:  ## on a machine with GPUs, by a Python whose torch can use them: PYTHON=python3
 	$(PYTHON) -m pytest -v -p no:cacheprovider tests/gpu
 	$(PYTHON) benchmarks/run.py --notes gpu

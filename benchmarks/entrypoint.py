@@ -14,6 +14,22 @@ from pathlib import Path
 import attrs
 from measure import Measure, Spread, alternated, with_byte_code
 
+TIMED = """
+step()
+first = time.time()
+took = []
+for _ in range(200):
+    began = time.perf_counter()
+    step()
+    took.append(time.perf_counter() - began)
+each = sorted(took)[20]  # load makes some slower, and none faster
+if dist.get_rank() == 0:
+    with open(sys.argv[1], "w") as file:
+        json.dump([first, each], file)
+os._exit(0)
+"""
+"""The end of a script that has a ``step()``: when the first was made, and how long one takes."""
+
 SCRIPT = """
 import json, os, sys, time
 import torch
@@ -29,19 +45,6 @@ def step():
     optimizer.zero_grad()
     model(torch.randn(32, 256)).square().mean().backward()
     optimizer.step()
-
-step()
-first = time.time()
-took = []
-for _ in range(200):
-    began = time.perf_counter()
-    step()
-    took.append(time.perf_counter() - began)
-each = sorted(took)[20]  # load makes some slower, and none faster
-if dist.get_rank() == 0:
-    with open(sys.argv[1], "w") as file:
-        json.dump([first, each], file)
-os._exit(0)
 """
 IDLE_S = 16.0  # a sample of what ranks and GPUs do comes every 15 s
 
@@ -52,7 +55,7 @@ def measure() -> Iterator[Measure]:
     """Seconds from the first exec to the end of step 1, interleaved; page cache and byte code warm."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "train.py")
-        script.write_text(SCRIPT)
+        script.write_text(SCRIPT + TIMED)
         target = [str(script), str(Path(folder, "out"))]
         one = {"bare": bare(1, target), "entrypoint": agents(1, target), "torchrun": torchrun(1, target)}
         two = {"bare": bare(2, target), "entrypoint": agents(2, target), "torchrun": torchrun(2, target)}

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from entrypoint import agents, bare, finish, first_steps, torchrun
+from entrypoint import TIMED, agents, bare, finish, first_steps, torchrun
 from measure import Measure
 
 from gputrain.backends.local.offers import find_gpus
@@ -33,18 +33,6 @@ def step():
     loss.backward()
     optimizer.step()
     torch.cuda.synchronize()
-
-step()
-first = time.time()
-took = []
-for _ in range(200):
-    began = time.perf_counter()
-    step()
-    took.append(time.perf_counter() - began)
-if dist.get_rank() == 0:
-    with open(sys.argv[1], "w") as file:
-        json.dump([first, sorted(took)[20]], file)
-os._exit(0)
 """
 
 
@@ -55,7 +43,7 @@ def measure() -> Iterator[Measure]:
         raise RuntimeError("nvidia-smi finds no GPU here")
     with tempfile.TemporaryDirectory() as folder:
         script, out = Path(folder, "train.py"), Path(folder, "out")
-        script.write_text(SCRIPT)
+        script.write_text(SCRIPT + TIMED)
         target = [str(script), str(out)]
         ways = {"bare": bare, "entrypoint": agents, "torchrun": torchrun}
         starts = {name: way(1, target, each) for name, way in ways.items()}

@@ -50,7 +50,7 @@ _AGAIN_S = 0.5
 _PLACE = attrgetter("f_code", "f_lineno")
 _RECORDERS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 """Of NCCL's collectives, where torch is built with it, and of gloo's: each has a recorder of its own, and
-both may count for one group. Seen with torch 2.11 on an H100, 2026-11-26."""
+both may count for one group. Each was seen by itself with torch 2.11 on an H100, 2026-11-26."""
 
 
 def offer() -> None:
