@@ -53,7 +53,7 @@ def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _of(backend: Backend, name: str, action: str, *, fix: str = "") -> Iterator[None]:
+def of(backend: Backend, name: str, action: str, *, fix: str = "") -> Iterator[None]:
     """As `foreseen`, of a backend that is not ours: what ours raise is to be mended here."""
     is_ours = type(backend).__module__.partition(".")[0] == "gputrain"
     with contextlib.nullcontext() if is_ours else foreseen(name, action, fix=fix):
@@ -72,31 +72,31 @@ def said(error: BaseException) -> str:
 
 def find(backend: Backend, name: str) -> tuple[JobRef, ...]:
     """Errors, here and below, as of the backend's own call."""
-    with _of(backend, backend.name, "list the jobs"):
+    with of(backend, backend.name, "list the jobs"):
         return tuple(map(instance(JobRef), backend.find(name=name)))
 
 
 def stage(backend: Backend, spec: TrainingSpec, job_id: str) -> Bundle:
     """The code, and where the job will find it."""
-    with _of(backend, backend.name, "stage the code"):
+    with of(backend, backend.name, "stage the code"):
         return backend.stage(spec, job_id)
 
 
 def render(backend: Backend, start: Start) -> Request:
     """The draft of a request."""
-    with _of(backend, backend.name, "render a request"):
+    with of(backend, backend.name, "render a request"):
         return backend.render(start)
 
 
 def complete(backend: Backend, draft: Request) -> Request:
     """The request as it is sent; the draft itself, of a backend that has nothing to add."""
-    with _of(backend, backend.name, "complete a request"):
+    with of(backend, backend.name, "complete a request"):
         return backend.complete(draft) if isinstance(backend, Completes) else draft
 
 
 def send(backend: Backend, bundle: Bundle) -> None:
     """See that the code is where the jobs find it, where it is put there for them."""
-    with _of(backend, backend.name, "send the code"):
+    with of(backend, backend.name, "send the code"):
         if isinstance(backend, SendsCode):
             backend.send(bundle)
 
@@ -104,48 +104,48 @@ def send(backend: Backend, bundle: Bundle) -> None:
 def create(backend: Backend, request: Request) -> JobRef:
     """The one write. After an UnforeseenError the job may be there."""
     fix = f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
-    with _of(backend, backend.name, "create a job", fix=fix):
+    with of(backend, backend.name, "create a job", fix=fix):
         return backend.create(request)
 
 
 def observe(backend: Backend, ref: JobRef) -> Observation:
     """One look."""
-    with _of(backend, ref.backend, "look at a job"):
+    with of(backend, ref.backend, "look at a job"):
         return backend.observe(ref)
 
 
 def logs(backend: Backend, ref: JobRef, cursor: str) -> LogPage:
     """A page of the log."""
-    with _of(backend, ref.backend, "read the log of a job"):
+    with of(backend, ref.backend, "read the log of a job"):
         return backend.logs(ref, cursor)
 
 
 def cursor_near_end(backend: Backend, ref: JobRef, lines: int) -> str:
     """A cursor after which about so many lines are left; empty: the beginning."""
-    with _of(backend, ref.backend, "read the log of a job"):
+    with of(backend, ref.backend, "read the log of a job"):
         return backend.cursor_near_end(ref, lines) if isinstance(backend, FindsTheEnd) else ""
 
 
 def cancel(backend: Backend, ref: JobRef) -> None:
     """Ask the job to stop."""
-    with _of(backend, ref.backend, "cancel a job"):
+    with of(backend, ref.backend, "cancel a job"):
         backend.cancel(ref)
 
 
 def tidy(backend: Backend, ref: JobRef, seen: Observation) -> None:
     """End what cannot go on of a job, where something may be left of it."""
-    with _of(backend, ref.backend, "tidy up after a job"):
+    with of(backend, ref.backend, "tidy up after a job"):
         if isinstance(backend, Tidies):
             backend.tidy(ref, seen)
 
 
 def orphans(backend: Backend) -> tuple[Orphan, ...]:
     """What has no living job; nothing, where nothing is ever left."""
-    with _of(backend, backend.name, "look for the orphans"):
+    with of(backend, backend.name, "look for the orphans"):
         return tuple(backend.orphans()) if isinstance(backend, CleansUp) else ()
 
 
 def clean_up(backend: Backend, only: Sequence[Orphan] | None) -> tuple[Orphan, ...]:
     """Remove the orphans; those that were asked to go."""
-    with _of(backend, backend.name, "remove the orphans"):
+    with of(backend, backend.name, "remove the orphans"):
         return tuple(backend.clean_up(only)) if isinstance(backend, CleansUp) else ()

@@ -246,7 +246,7 @@ class Job(LogReading):
         """The line with which a person gets to a node. RequestError where a platform lets nobody in."""
         if not isinstance(self._backend, OpensShells):
             raise RequestError(f"no shell leads to the nodes of {self.ref.backend}", fix="read job.logs()")
-        with seam.foreseen(self.ref.backend, "tell how to get to a node"):
+        with seam.of(self._backend, self.ref.backend, "tell how to get to a node"):
             return self._backend.ssh_command(self.ref, node)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -92,12 +92,12 @@ def ask(
     if not isinstance(backend, AsksForStacks):
         raise RequestError(f"the ranks of a job on {ref.backend} cannot be asked", fix="read job.logs()")
     nonce, until = secrets.token_hex(8), time.monotonic() + timeout_s
-    with seam.foreseen(backend.name, "ask the ranks of a job"):
+    with seam.of(backend, backend.name, "ask the ranks of a job"):
         backend.ask_for_stacks(ref, nonce)
     told: Mapping[int, Sequence[Mapping[str, Any]]] = {}
     while len(told) < nodes and time.monotonic() < until:
         sleep(min(backend.poll_s, EVERY_S))
-        with seam.foreseen(backend.name, "read where the ranks of a job stand"):
+        with seam.of(backend, backend.name, "read where the ranks of a job stand"):
             told = backend.stacks(ref, nonce)
     if not told:
         raise JobTimeoutError(

@@ -132,7 +132,7 @@ class Road:
         bundle = seam.stage(backend, plan.spec, job_id)
         request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))
         seam.send(backend, bundle)
-        with seam.foreseen(backend.name, "write a job in gcloud's words"):
+        with seam.of(backend, backend.name, "write a job in gcloud's words"):
             return backend.to_gcloud(request)
 
     @heeding
