@@ -147,6 +147,9 @@ BY_SIGNAL = 128
 BEAT_FILE = "beat"
 """Beside the error documents; its time is that of the last step of any rank of the node."""
 
+IDLE = "idle"
+"""In the name of an object beside a lock: the job whose number ends it did nothing, as it had no lock."""
+
 STACKS_ASK = "stacks"
 """A file of this name in the result folder asks where the ranks stand; it holds the question's nonce."""
 

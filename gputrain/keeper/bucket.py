@@ -10,7 +10,7 @@ from functools import partial
 
 from .cloud import LAST_S, Bucket, is_no_answer
 from .errand import Errand
-from .status import ABSENT, CANCELLED, HALTED, PEER, SHUTDOWN, TOO_EARLY, UNABLE, WAITING
+from .status import ABSENT, CANCELLED, HALTED, PEER, RESERVED, SHUTDOWN, TOO_EARLY, UNABLE, WAITING
 from .store import blocks
 
 TYPE_CHECKING = False
@@ -54,13 +54,21 @@ class StatusBucket:
         self._thread = threading.Thread(target=self._run, name="gputrain-board", daemon=True)
 
     def holds_lock(self) -> bool:
-        """Whether the job belongs to this gang. The first VM to come decides, for all of its ask."""
-        mine = {"nonce": self._job["nonce"], "token": os.urandom(32).hex()}
-        name = self._folder + "lock"
-        absent = self._bucket.put(name, json.dumps(mine).encode(), only_if_absent=True)
-        held = mine if absent else json.loads(self._bucket.get(name))
+        """Whether the job belongs to this gang. The first VM to come decides, for all of its ask.
+
+        A lock that is reserved for the ask is nobody's yet, and may be reserved for another one until it is
+        taken.
+        """
+        mine = held = {"nonce": self._job["nonce"], "token": os.urandom(32).hex()}
+        name, generation = self._folder + "lock", "0"
+        while self._bucket.put(name, json.dumps(mine).encode(), if_generation=generation) is None:
+            generation = self._bucket.list(name).get(name, "0")
+            held = json.loads(self._bucket.get(name, generation) or b"{}")
+            if held and (held["nonce"] != mine["nonce"] or RESERVED not in held):
+                break
+            held = mine
         self.token = held["token"]
-        return bool(held["nonce"] == self._job["nonce"])
+        return bool(held["nonce"] == mine["nonce"])
 
     def tell(self, document: Dict[str, Any]) -> None:
         """As of `StatusBoard`."""
@@ -137,7 +145,7 @@ class StatusBucket:
         self._bucket.put(f"{self._folder}status-{self._rank}.json", body)
         why = document.get("why")
         if why in UNABLE and not (self._job["is_queued"] and why in TOO_EARLY):
-            self._bucket.put(self._folder + "failed", body, only_if_absent=True)
+            self._bucket.put(self._folder + "failed", body, if_generation="0")
 
     def _send_logs(self) -> bool:
         """Whether all are there that the bucket takes; where it does not answer the others are not tried."""

@@ -146,13 +146,18 @@ class Bucket:
     def __init__(self, storage: str, name: str) -> None:
         self._storage, self._name = storage, name
 
-    def put(self, name: str, body: Any, only_if_absent: bool = False, headers: Any = ()) -> Any:
-        """Write an object; its generation, or None where it was to be new and is not. Body as of `call`."""
+    def put(self, name: str, body: Any, if_generation: str = "", headers: Any = ()) -> Any:
+        """Write an object; its generation, or None where it is of another one than it was to be.
+
+        Args:
+            body: as of `call`.
+            if_generation: that of the object which it may take the place of; ``"0"``: of none.
+        """
         query = {"uploadType": "media", "name": name, "fields": "generation"}
-        if only_if_absent:
-            query["ifGenerationMatch"] = "0"
+        if if_generation:
+            query["ifGenerationMatch"] = if_generation
         url = f"{self._storage}/upload/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
-        answer = call("POST", url, body, accept=(412,) if only_if_absent else (), headers=headers)
+        answer = call("POST", url, body, accept=(412,) if if_generation else (), headers=headers)
         return None if answer is None else json.loads(answer)["generation"]
 
     def get(self, name: str, generation: Any = None, take: Any = None) -> Any:

@@ -9,6 +9,7 @@ installed, and the agent takes over.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import sys
@@ -87,13 +88,15 @@ def hold_lock(bucket: Bucket, name: str) -> None:
         say("this platform tells no job id: two jobs of the same key would both run", "WARNING")
         return
     mine = "%s 0 %s" % (me, os.urandom(8).hex())
-    if bucket.put(name, mine.encode(), only_if_absent=True) is not None:
+    if bucket.put(name, mine.encode(), if_generation="0") is not None:
         return
     held = (bucket.get(name) or b"").decode("utf-8", "replace")
     if held == mine:  # the answer to the first try was lost
         return
     number, _, restarts = held.partition(" ")
     if number != me:
+        with contextlib.suppress(OSError):  # for whoever looks once nobody has the lock any more
+            bucket.put(f"{name}-{contract.IDLE}-{me}", b"")
         if number == CANCELLED:
             say("it was cancelled before it began; it does nothing", "NOTICE")
         else:
@@ -111,7 +114,7 @@ def shared_token(bucket: Bucket, name: str, is_node_0: bool) -> str:
     """The secret of this job's agents: node 0 makes it, once for all restarts, the others read it."""
     patience = time.monotonic() + seconds_to_join()
     if is_node_0:
-        bucket.put(name, os.urandom(32).hex().encode(), only_if_absent=True)
+        bucket.put(name, os.urandom(32).hex().encode(), if_generation="0")
     while True:
         token = bucket.get(name)
         if token:

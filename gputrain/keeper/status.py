@@ -25,6 +25,9 @@ WHYS = (CANCELLED, RUN_LIMIT, WAIT_LIMIT, BOOT, RESTARTED, HALTED, ABSENT, PEER,
 UNABLE = (ABSENT, BOOT, HALTED, RESTARTED)
 """Why a node ended that never trained: the agents of the others may not know."""
 
+RESERVED = "reserved"
+"""In the lock of an attempt that was taken for an ask before its VMs were asked for: none has it yet."""
+
 TOO_EARLY = (ABSENT, HALTED)
 """Of these, what a VM ends by that Google's queue made before it had room for all: another gets its name."""
 

@@ -38,16 +38,20 @@ class Guests:
             return 0, b""
         return outcome.reply.status, outcome.reply.body
 
-    def put(self, bucket, name, body, *, only_if_absent=False):
+    def put(self, bucket, name, body, *, if_generation=""):
         told = {"uploadType": "media", "name": name}
-        if only_if_absent:
-            told["ifGenerationMatch"] = "0"
+        if if_generation:
+            told["ifGenerationMatch"] = if_generation
         status, _ = self.ask("POST", f"/upload/storage/v1/b/{bucket}/o?{urlencode(told)}", body)
         return status == 200
 
     def get(self, bucket, name):
         status, body = self.ask("GET", f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}?alt=media")
         return body if status == 200 else None
+
+    def generation(self, bucket, name):
+        status, body = self.ask("GET", f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}")
+        return json.loads(body)["generation"] if status == 200 else "0"
 
     # what the emulator tells its runtime
 

@@ -25,9 +25,10 @@ class JobGuest:
         bucket, lock = self.order.get("bucket"), self.order.get("lock")
         if bucket and lock:
             me = self.job.id.encode()
-            if not self.guests.put(bucket, lock, me, only_if_absent=True):
+            if not self.guests.put(bucket, lock, me, if_generation="0"):
                 held = (self.guests.get(bucket, lock) or b"").decode().partition(" ")
                 if held[0] != self.job.id:
+                    self.guests.put(bucket, f"{lock}-idle-{self.job.id}", b"")
                     self.exit(0)
                     return
                 count = int(held[2] or 0) + 1

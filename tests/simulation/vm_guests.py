@@ -55,7 +55,7 @@ class VmGuest:
         body = json.dumps(self.status).encode()
         self.guests.put(self.job["bucket"], f"{self.folder}status-{self.rank}.json", body)
         if more.get("why") in UNABLE and not (self.job["is_queued"] and more["why"] in TOO_EARLY):
-            self.guests.put(self.job["bucket"], f"{self.folder}failed", body, only_if_absent=True)
+            self.guests.put(self.job["bucket"], f"{self.folder}failed", body, if_generation="0")
 
     def begin(self):
         """The startup script: the lock, the first word, and then the peers."""
@@ -64,11 +64,15 @@ class VmGuest:
         if self.fate.end == "mute":
             self.remove(self.vm.name)
             return
-        if not self.guests.put(bucket, name, lock, only_if_absent=True):
-            held = self.guests.get(bucket, name)
-            if held is None or json.loads(held)["nonce"] != self.job["nonce"]:
+        generation = "0"
+        while not self.guests.put(bucket, name, lock, if_generation=generation):
+            before, generation = generation, self.guests.generation(bucket, name)
+            held = json.loads(self.guests.get(bucket, name) or b"{}")
+            if held.get("nonce") != self.job["nonce"] or ("reserved" in held and generation == before):
                 self.remove(self.vm.name)
                 return
+            if "reserved" not in held:
+                break
         self.tell("waiting")
         self.after(2.0, self.prepared)
         self.after(2.0, self.look_around)

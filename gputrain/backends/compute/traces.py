@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Set
 from contextlib import suppress
 
@@ -15,6 +14,7 @@ from gputrain.gcp import PreconditionError
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.forms import Json, mapping
 from gputrain.gcp.objects import Objects
+from gputrain.keeper.status import RESERVED
 from gputrain.records import Board, DamagedRecordError, Record
 
 NOBODYS = json.dumps({"nonce": "", "token": ""}).encode()
@@ -22,9 +22,6 @@ NOBODYS = json.dumps({"nonce": "", "token": ""}).encode()
 
 CANCELLED = json.dumps({"nonce": "", "token": "", "over": "cancelled"}).encode()
 """The same for good: no ask is let in any more."""
-
-RESERVED = "reserved"
-"""In a lock that was taken for an ask before its VMs were asked for."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -38,9 +35,7 @@ class Traces:
     def has_begun(self, gang: VmNames) -> bool:
         """Whether one of its VMs has come so far as to take the lock; in 0.1 it told of no ask."""
         held = self._held(gang.job_id, gang.attempt)
-        if held is None or held.get("nonce", gang.nonce) != gang.nonce:
-            return False
-        return RESERVED not in held or self._is_written(gang.job_id, gang.attempt)
+        return held is not None and held.get("nonce", gang.nonce) == gang.nonce and RESERVED not in held
 
     def remove(self, gang: VmNames) -> None:
         """Remove what the VMs of an ask wrote: their lock would keep the next gang from training.
@@ -81,28 +76,24 @@ class Traces:
         held = {} if found is None else _read(found.content)
         if found is not None:
             is_ours = nonces is None or held.get("nonce") in nonces
-            is_free = RESERVED in held and is_ours and not self._is_written(job_id, attempt)
-            if found.content == lock or not (is_free or found.content == NOBODYS):
+            is_free = found.content == NOBODYS or (RESERVED in held and is_ours)
+            if found.content == lock or not is_free:
                 return str(held.get("nonce", ""))
             generation = found.generation
         with suppress(PreconditionError):
             self.stored.write(name, lock, if_generation=generation)
-            return str(held.get("nonce", "")) if found and self._is_written(job_id, attempt) else ""
+            return ""
         return str((self._held(job_id, attempt) or {}).get("nonce", ""))
 
     def reserve(self, gang: VmNames) -> None:
         """Have the VMs of this ask train, and none of another; not where some do."""
         name = self._lock(gang.job_id, gang.attempt)
-        lock = {"nonce": gang.nonce, "token": secrets.token_hex(32), RESERVED: True}
+        lock = {"nonce": gang.nonce, "token": "", RESERVED: True}
         found = self.stored.read(name)
         if found is None or found.content == NOBODYS or RESERVED in _read(found.content):
             with suppress(PreconditionError):  # some do by now
                 generation = 0 if found is None else found.generation
                 self.stored.write(name, json.dumps(lock).encode(), if_generation=generation)
-
-    def _is_written(self, job_id: str, attempt: int) -> bool:
-        """Whether VMs of an attempt have written more than its lock."""
-        return len(self.stored.list(self._folder(job_id, attempt)).seen) > 1
 
     def _held(self, job_id: str, attempt: int) -> Json | None:
         found = self.stored.read(self._lock(job_id, attempt))

@@ -10,6 +10,7 @@ import attrs
 from gputrain.backends.vertex import render
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.states import SeenJob
+from gputrain.entrypoint import contract
 from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import MissingError, Objects, PreconditionError
 from gputrain.gcp.buckets import BucketPrefix
@@ -67,6 +68,17 @@ class Locks:
     def holder(self, seen: SeenJob) -> str:
         """The number of the job that has the lock of a job's id; empty where none does."""
         return self.of(seen).number
+
+    def is_idle(self, seen: SeenJob) -> bool:
+        """Whether a job has said that it did nothing, as it did not have the lock."""
+        place = self._place(seen)
+        if place is None:
+            return False
+        mark = f"{place[1]}-{contract.IDLE}-{seen.number}"
+        try:
+            return Objects(self._jobs.access, place[0].name).stat(mark) is not None
+        except PermissionDeniedError:  # as in `_read`
+            return False
 
     def take(self, job_id: str) -> None:
         """Take the lock of an id for good, so that no container of it begins any more; not from a job.

@@ -102,14 +102,16 @@ class JobEnds:
     def _winner(self, seen: SeenJob) -> str:
         """Who had the lock when a job ended well: only that one has trained.
 
-        `CANCELLED` also where nobody has it any more, and something else was asked for since; empty where
-        nothing speaks against this job: the lock was removed long after, or may not be read.
+        `CANCELLED` also where nobody has it any more, and the job says that it did nothing, or something else
+        was asked for since; empty where nothing speaks against it: the lock was removed long after, or may
+        not be read.
         """
         known = self._known(seen)
         if known.winner is None:
             number = self._locks.of(seen).number
-            is_left = not number and self._latest(seen) not in ("", seen.nonce)
-            known.winner = CANCELLED if is_left else number
+            if not number and (self._locks.is_idle(seen) or self._latest(seen) not in ("", seen.nonce)):
+                number = CANCELLED
+            known.winner = number
         return known.winner
 
     def _ended(self, seen: SeenJob, end: Observation) -> Observation:

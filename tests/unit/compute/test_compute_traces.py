@@ -11,6 +11,7 @@ from gputrain.backends.compute.sends import Sends
 from gputrain.backends.compute.traces import CANCELLED, NOBODYS
 from gputrain.errors import PermissionDeniedError, TransientError
 from gputrain.gcp import UndoneError
+from gputrain.keeper.status import RESERVED
 from gputrain.records import MADE
 from gputrain.spec import TrainingSpec
 from tests.unit.records.values import ASK, WAY, record
@@ -30,6 +31,11 @@ def traces(recorder):
     found.stored.write(LOCK, json.dumps({"nonce": ASK.nonce, "token": "0a"}).encode(), if_generation=0)
     found.stored.write(STATUS, b"{}", if_generation=0)
     return found
+
+
+def take(traces, ask):
+    """As the first VM of an ask does."""
+    traces.stored.write(LOCK, json.dumps({"nonce": ask.nonce, "token": "0a"}).encode(), if_generation=None)
 
 
 def written(recorder, *asks):
@@ -86,9 +92,9 @@ def test_a_barred_attempt_begins_with_what_is_asked_for_next_and_nothing_else(re
     assert not traces.has_begun(names(ASK))
     recorder.let_in(record(asks=(late, LATER)))
     lock = json.loads(traces.stored.read(LOCK).content)
-    assert (lock["nonce"], len(lock["token"])) == (LATER.nonce, 64)
+    assert lock == {"nonce": LATER.nonce, "token": "", RESERVED: True}
     assert not traces.has_begun(names(LATER))
-    traces.stored.write(STATUS, b"{}", if_generation=0)
+    take(traces, LATER)
     assert traces.has_begun(names(LATER))
     assert not traces.has_begun(names(ASK))
 
@@ -100,7 +106,7 @@ def test_what_is_reserved_is_barred_unless_its_vms_have_begun(recorder):
     assert recorder.bar(record(asks=(late, taken))) is None
     assert traces.stored.read(LOCK).content == NOBODYS
     recorder.let_in(record(asks=(late, taken)))
-    traces.stored.write(STATUS, b"{}", if_generation=0)
+    take(traces, LATER)
     assert recorder.bar(record(asks=(late, taken))) == taken
     assert traces.has_begun(names(LATER))
 

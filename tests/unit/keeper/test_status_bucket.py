@@ -11,9 +11,19 @@ import pytest
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.keeper import bucket
-from gputrain.keeper.cloud import Bucket, CallFailed
+from gputrain.keeper.cloud import Bucket, CallFailed, call
 from gputrain.keeper.journal import Journal
-from gputrain.keeper.status import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
+from gputrain.keeper.status import (
+    ABSENT,
+    BOOT,
+    CANCELLED,
+    HALTED,
+    RESERVED,
+    RESTARTED,
+    RUNNING,
+    SCHEMA,
+    SHUTDOWN,
+)
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
 
@@ -31,7 +41,7 @@ class Node:
         self.there = Bucket(cloud.endpoints.storage, "my-bucket")
         self.job = {
             "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/j/", "attempt": 0,
-            "names": ["a"], "job_id": "j", "boot_wait_s": 900, "is_queued": False,
+            "names": ["a"], "job_id": "j", "nonce": "ours", "boot_wait_s": 900, "is_queued": False,
             "cancel": "jobs/j/cancel", "zone": "z",
         }  # fmt: skip
         self.board = bucket.StatusBucket(self.job, 0, self.journal)
@@ -61,6 +71,62 @@ def test_what_a_rank_calls_its_log_keeps_no_cancel_from_being_heard(node, tmp_pa
     until(lambda: node.board.word() == CANCELLED)
     node.board.last({**ENDED, "why": CANCELLED})
     assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
+
+
+LOCK = "jobs/j/0/lock"
+
+
+@pytest.mark.parametrize(
+    ("lock", "is_held"),
+    [
+        (None, True),
+        ({"nonce": "ours", "token": "", RESERVED: True}, True),
+        ({"nonce": "ours", "token": "a peer's"}, True),
+        ({"nonce": "theirs", "token": "", RESERVED: True}, False),
+        ({"nonce": "theirs", "token": "0a"}, False),
+        ({"nonce": "", "token": ""}, False),
+    ],
+)
+def test_the_first_vm_of_an_ask_takes_the_lock_also_where_it_is_reserved(node, lock, is_held):
+    if lock is not None:
+        node.there.put(LOCK, json.dumps(lock).encode())
+    assert node.board.holds_lock() is is_held
+    found = json.loads(node.read("lock"))
+    if lock is None or (is_held and not lock["token"]):
+        assert len(node.board.token) == 64
+        lock = {"nonce": "ours", "token": node.board.token}
+    assert found == lock
+    assert bucket.StatusBucket(node.job, 1, node.journal).holds_lock() is is_held
+    assert json.loads(node.read("lock")) == lock
+
+
+def test_a_reserved_lock_that_goes_to_others_while_it_is_taken_is_theirs(node, monkeypatch):
+    theirs = {"nonce": "", "token": ""}
+    get = bucket.Bucket.get
+
+    def barred_meanwhile(there, name, generation=None, take=None):
+        found = get(there, name, generation, take)
+        if RESERVED in json.loads(found or b"{}"):
+            node.there.put(LOCK, json.dumps(theirs).encode())
+        return found
+
+    node.there.put(LOCK, json.dumps({"nonce": "ours", "token": "", RESERVED: True}).encode())
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket.Bucket, "get", barred_meanwhile)
+        assert not node.board.holds_lock()
+    assert json.loads(node.read("lock")) == theirs
+
+
+def test_a_lock_that_is_removed_while_it_is_read_is_taken(node, monkeypatch):
+    node.there.put(LOCK, json.dumps({"nonce": "theirs", "token": "0a"}).encode())
+    get = bucket.Bucket.get
+
+    def gone_meanwhile(there, name, generation=None, take=None):
+        call("DELETE", there._url(LOCK), accept=(404,))
+        return get(there, name, generation, take)
+
+    monkeypatch.setattr(bucket.Bucket, "get", gone_meanwhile)
+    assert node.board.holds_lock()
 
 
 def test_an_answer_that_is_none_of_storages_ends_no_board(node):

@@ -182,6 +182,10 @@ def held(world):
     return Objects(world.access, BUCKET.name).read("jobs/a-1/lock").content
 
 
+def idle(world):
+    return [one.name for one in Objects(world.access, BUCKET.name).list("jobs/a-1/lock-idle-").seen]
+
+
 def test_a_lock_that_was_taken_though_the_answer_was_lost_is_no_restart(world, code):
     order = {**world.stage(code), "lock": "jobs/a-1/lock"}
     world.cloud.fail("storage.objects.insert", faults.DropAfterCommit())
@@ -209,6 +213,7 @@ def test_the_second_job_of_a_key_does_nothing_and_ends_well(world, code):
     assert status == 0
     assert "superseded: job 7" in output
     assert "agent" not in output
+    assert idle(world) == ["jobs/a-1/lock-idle-8"]
 
 
 def test_a_job_whose_lock_a_cancel_has_taken_does_nothing_and_ends_well(world, code):
@@ -218,6 +223,19 @@ def test_a_job_whose_lock_a_cancel_has_taken_does_nothing_and_ends_well(world, c
     assert status == 0
     assert "cancelled before it began" in output
     assert "agent" not in output
+    assert idle(world) == ["jobs/a-1/lock-idle-7"]
+
+
+def test_a_job_that_has_nothing_to_do_says_nothing_of_it_where_that_is_refused_and_ends_well(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    Objects(world.access, BUCKET.name).write("jobs/a-1/lock", b"cancelled", if_generation=0)
+    for error in (
+        ApiError(412, "At least one of the pre-conditions did not hold.", reason="conditionNotMet"),
+        ApiError(403, "no storage.objects.create access", reason="forbidden"),
+    ):
+        world.cloud.fail("storage.objects.insert", faults.Refuse(error=error))
+    status, output = world.run(order, CLOUD_ML_JOB_ID="7")
+    assert (status, "cancelled before it began" in output) == (0, True), output
 
 
 def test_only_node_0_asks_for_the_lock(world, code):

@@ -134,7 +134,7 @@ def test_an_end_that_is_no_failure_is_told_as_what_it_is(
 
 @pytest.mark.parametrize(
     ("state", "holder", "reads"),
-    [(DONE, "its own", 1), (DONE, "", 1), (DONE, records.CANCELLED, 1), (RUNS, "another's", 0)],
+    [(DONE, "its own", 1), (DONE, "", 2), (DONE, records.CANCELLED, 1), (RUNS, "another's", 0)],
 )
 def test_a_job_that_ended_well_is_asked_about_once_whether_another_ran(
     make, there, write_lock, cloud, read, state, holder, reads

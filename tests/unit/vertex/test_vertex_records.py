@@ -205,11 +205,12 @@ SINCE = (*ASKS, ask(on("compute"), nonce=OTHER))
         (SINCE, "its own", State.SUCCEEDED),
         (SINCE, "cancelled", State.CANCELLED),
         (ASKS, "", State.SUCCEEDED),
+        (ASKS, "idle", State.CANCELLED),
         (None, "", State.SUCCEEDED),
         (SINCE, "refused", State.SUCCEEDED),
     ],
 )
-def test_a_job_that_ended_well_without_the_lock_did_nothing_once_something_else_was_asked_for(
+def test_a_job_that_ended_well_without_the_lock_did_nothing_if_it_says_so_or_others_were_asked_for(
     make, there, written, write_lock, cloud, asks, lock, state
 ):
     job = there(**DONE)
@@ -217,6 +218,8 @@ def test_a_job_that_ended_well_without_the_lock_did_nothing_once_something_else_
         written(asks=asks)
     if lock == "refused":
         cloud.fail("storage.objects.get", refusal(403), times=None)
+    elif lock == "idle":
+        Objects(make()._access, "my-bucket").write(f"jobs/bert-1/lock-idle-{job.id}", b"", if_generation=0)
     elif lock:
         write_lock(job.id if lock == "its own" else lock)
     told = make().observe(REF)
