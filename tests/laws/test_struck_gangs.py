@@ -89,7 +89,8 @@ def test_a_client_killed_at_any_step_of_a_submit_leaves_one_gang_or_none(cloud, 
         with pytest.raises(NoPlacementError):
             trainer.submit(script, **spec, idempotency_key="law")
         assert vms(cloud) == []
-        assert backend_in(cloud).find() == ()
+        # Where what the killed one sent may come yet, its record stays, so that it does nothing.
+        assert {one.state for one in trainer.jobs()} <= {State.CANCELLED}
         for zone in ZONES:
             cloud.stock(zone, MACHINE, None)
         before = len(cloud.ledger.events("create", "/instances/"))

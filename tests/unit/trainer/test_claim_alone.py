@@ -8,7 +8,7 @@ import pytest
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import RequestError, TransientError
 from gputrain.planning import Candidate, Outcome
-from gputrain.records import MADE, MemoryBoard, OvertakenError
+from gputrain.records import CANCELLED, MADE, WITHDRAWN, MemoryBoard, OvertakenError
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.claim import STILL_S, SURE_S, Claim
 from gputrain.trainer.ways import FULL_FOR_S, in_order, lately_refused, way_of
@@ -297,6 +297,11 @@ def test_only_what_says_that_a_place_is_full_passes_it_over_and_only_in_its_atte
     later = asked_at(0, BEGAN)
     later = later.asked(attrs.evolve(ASK, attempt=1))
     assert not lately_refused(later, [CANDIDATE])
+
+
+@pytest.mark.parametrize("over", [WITHDRAWN, CANCELLED])
+def test_who_submits_what_was_given_up_asks_anew(over):
+    assert not lately_refused(attrs.evolve(asked_at(0, BEGAN), over=over), [CANDIDATE])
 
 
 def test_candidates_that_a_ladder_does_not_know_come_last_as_they_were():
