@@ -12,7 +12,7 @@ import attrs
 
 from gputrain.errors import TransientError
 from gputrain.gcp.shared import Kept
-from gputrain.records.record import WITHDRAWN, Record
+from gputrain.records.record import CANCELLED, WITHDRAWN, Record
 from gputrain.threads import new_lock
 
 TRIES = 5
@@ -112,12 +112,15 @@ def overtaken(job_id: str) -> OvertakenError:
 def ended(board: Board, job_id: str, why: str) -> Record | None:
     """Write down that nobody starts a job again; the record as it then is, None where there is none.
 
+    An end that was written before stays, unless it is a cancel now, and its key would have it made anew.
+
     Raises:
         OvertakenError: others go on with it again and again.
     """
     for _ in range(TRIES):
         record = board.read(job_id)
-        if record is None or record.over not in ("", WITHDRAWN):
+        is_asked_anew = why == CANCELLED and record is not None and record.is_free
+        if record is None or not (record.over in ("", WITHDRAWN) or is_asked_anew):
             return record
         with contextlib.suppress(OvertakenError):
             return board.write(attrs.evolve(record, over=why))

@@ -172,6 +172,11 @@ class Record:
         return any(one.answer == MADE for one in self.asks)
 
     @property
+    def is_free(self) -> bool:
+        """Whether it has come to nothing, so that whoever submits its key asks anew."""
+        return self.over != CANCELLED and not self.is_open and not self.is_made
+
+    @property
     def backend(self) -> str:
         """Where the job is, or waits to go on: which of those that were asked took it last."""
         taken = [one for one in self.asks if one.answer in ("", MADE)]

@@ -197,7 +197,7 @@ class Claim:
         return there is not None and self._writes is not None and there.history == self._writes.history
 
     def confirm(self, *, is_shared: bool, is_listed: bool) -> None:
-        """See that what was made is the job, and that whoever reads of it finds it; not where that is sure.
+        """See that what was made is the job, and that whoever reads of it finds it.
 
         Args:
             is_shared: another process's ask was repeated. It is written down, lest that process takes back
@@ -207,9 +207,10 @@ class Claim:
         Raises:
             OvertakenError: the ask does not stand any more: another was asked, or the job was ended.
         """
-        if self.record is None or self.record.last is None or (self.has_just_written() and not is_shared):
+        if self.record is None or self.record.last is None:
             return
-        writes = (is_shared and not self.record.latest.is_shared) or is_listed
+        is_old = is_listed and not self.has_just_written()
+        writes = (is_shared and not self.record.latest.is_shared) or is_old
         there = self.record if writes else self._standing()
         while there is not None:
             if not writes or (is_shared and there.latest.is_shared):

@@ -24,7 +24,7 @@ from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Claim
 from gputrain.trainer.context import Placed, Staged, Surroundings, whole
-from gputrain.trainer.undo import clear, keep_apart
+from gputrain.trainer.undo import clear, keep_apart, take_back, unread
 from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
@@ -123,7 +123,7 @@ class Climb:
             raise
         except GputrainError as error:
             if ref is not None:  # it is made, so this is no answer of the place: none other may be asked
-                raise _unread(ref, error) from error
+                raise unread(ref, error) from error
             if request is None and (self.is_unclear or isinstance(error, TransientError)):
                 raise  # either nothing was asked of the place, or what came of it stands in the record
             if request is not None and isinstance(error, seam.UnforeseenError):
@@ -201,6 +201,7 @@ class Climb:
 
         Raises:
             OvertakenError: another has made it, and somebody was told: that refusal is no answer for the job.
+        UnclearError: nobody can tell what is left.
         """
         recorder = self._around.boards.recorder(backend.name)
         if recorder is None or self._claim.record is None or self._claim.record.last is None:
@@ -210,8 +211,13 @@ class Climb:
             return
         if not is_ours:
             self._claim.withdraw(goes_on=True)  # first: from now on nobody is told of it
-        if not recorder.clear(self._claim.record) or self._is_shared:  # its sender may have had no answer
-            self._claim.record = self._claim.record.late()
+        record, self._claim.record = self._claim.record, self._claim.record.late()
+        try:
+            if take_back(recorder, record) and not self._is_shared:  # else its sender may have had no answer
+                self._claim.record = record
+        except UnclearError:
+            self._pending = None  # what is asked for next is another ask, beside which this one is barred
+            raise
 
     def _keep_to_record(self, backend: Backend, request: Request) -> None:
         """What was made goes, if making it took so long that another has asked elsewhere."""
@@ -286,14 +292,6 @@ class Climb:
             return _end_it(request)
         elsewhere = f", and {self._so_far}" if self.ladder.attempts.asked or not self._may_rest else ""
         return f"what was made there was withdrawn{elsewhere}"
-
-
-def _unread(ref: JobRef, error: GputrainError) -> UnclearError:
-    return UnclearError(
-        f"{ref.name} was made in {ref.place}, and nobody can tell whether it is the only one of its key",
-        why=f"{error.what}: {error.why}",
-        fix=f"{error.fix or 'wait a moment'}; then submit it again with the same key, which takes it up",
-    )
 
 
 def _end_it(request: Request) -> str:

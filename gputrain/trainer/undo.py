@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
 from gputrain.backends import seam
-from gputrain.backends.abilities import BarsLate
+from gputrain.backends.abilities import BarsLate, Recorder
 from gputrain.backends.base import Backend, JobRef, Request
 from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError
 from gputrain.gcp import UnclearError
@@ -11,26 +13,58 @@ from gputrain.records import CANCELLED, Ask, Board, Record
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Surroundings
 
+log = logging.getLogger("gputrain")
+
 LATE_S, LATE_EVERY_S = 4.0, 2.0
 
 
 def clear(around: Surroundings, backend: Backend, request: Request, record: Record | None) -> bool:
     """End it; whether it is certain that nothing is left.
 
-    It may show late, as its answer was not waited for, so it is looked for a few times.
+    It may show late, as its answer was not waited for, so it is looked for a few times. Where nobody may
+    look, nothing is certain.
     """
     recorder = around.boards.recorder(backend.name)
     settles_s = LATE_S if recorder is None else recorder.settles_s
     waited_s, is_gone = 0.0, recorder is None
     while True:
         if recorder is not None and record is not None:
-            is_gone = recorder.clear(record) or is_gone
+            try:
+                is_gone = recorder.clear(record) or is_gone
+            except GputrainError as error:
+                is_gone = False
+                log.warning("nobody can tell what is left of %s: %s", record.job_id, error.what)
         elif _cancelled(backend, request.ref):
             return True
         if waited_s >= settles_s:
             return is_gone
         around.sleep(LATE_EVERY_S)
         waited_s += LATE_EVERY_S
+
+
+def take_back(recorder: Recorder, record: Record) -> bool:
+    """Remove what came of an ask that was refused; whether no more can come of it.
+
+    Raises:
+        UnclearError: nobody can tell what is left, which is no answer of the place.
+    """
+    try:
+        return recorder.clear(record)
+    except GputrainError as error:
+        raise UnclearError(
+            f"{record.job_id} was refused, and nobody can tell what is left of it",
+            why=f"{error.what}: {error.why}",
+            fix=error.fix,
+        ) from error
+
+
+def unread(ref: JobRef, error: GputrainError) -> UnclearError:
+    """That something was made, while its record cannot be read."""
+    return UnclearError(
+        f"{ref.name} was made in {ref.place}, and nobody can tell whether it is the only one of its key",
+        why=f"{error.what}: {error.why}",
+        fix=f"{error.fix or 'wait a moment'}; then submit it again with the same key, which takes it up",
+    )
 
 
 def end_elsewhere(around: Surroundings, record: Record | None, backend: str) -> GputrainError | None:

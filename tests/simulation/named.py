@@ -538,6 +538,44 @@ NAMED = {
             *_mishaps("A", "kill sent", 0, on="DELETE lock"),
         ),
     ),
+    "a take-back that may not look, and another service": _calm(
+        backends=("vertex", "compute"), limit_s=1800, lag_s=70.0, ends=("hangs",),
+        clients=(
+            _client("A", "submit", "watch", "look", watch_s=120.0), _client("D", "jobs", starts_s=360.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "lost after", 0, on="POST /customJobs"),
+            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=60.0),
+            *_mishaps(
+                "A", "refused", 1, on="POST /customJobs", befalls="/customJobs", status=403, lasts_s=120.0
+            ),
+        ),
+    ),
+    "a cancel within a slow create of what waits in the queue": _calm(
+        model="flex-start", limit_s=1800, ends=("done",), stock=tuple((zone, 0) for zone in _ZONES),
+        clients=(_client("A", "submit"), _client("B", "jobs", "cancel", starts_s=1.0)),
+        mishaps=_mishaps("A", "late there", 0, on="POST /instances", seconds=8.0),
+    ),
+    "a cancel within a slow create of a VM that never boots": _calm(
+        limit_s=1800, ends=("no boot",),
+        clients=(_client("A", "submit"), _client("B", "jobs", "cancel", starts_s=1.0)),
+        mishaps=_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=6.0),
+    ),
+    "a Ctrl-C in a restart that cannot look, and whose VM comes late": _calm(
+        model="spot", restarts=2, limit_s=1800,
+        clients=(
+            _client("A", "submit", "watch", watch_s=400.0), _client("C", "jobs", starts_s=700.0),
+            _client("D", "jobs", "cancel", starts_s=900.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "late there", 1, on="POST /bulkInsert", seconds=40.0),
+            *_mishaps("A", "ctrl-c sent", 1, on="POST /bulkInsert"),
+            *_mishaps(
+                "A", "refused", 1, on="POST /bulkInsert", befalls="GET /instances/", status=503, lasts_s=60.0
+            ),
+        ),
+        happenings=(Happening(at_s=150.0, kind="preempt"),),
+    ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "html", *range(1, 12, 2), on="records%2F"),

@@ -21,7 +21,7 @@ from gputrain.backends.compute.causes import HALTED, VmReport, is_half, reports_
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, VmNames
-from gputrain.backends.compute.queue import STATUS, Left, Queue
+from gputrain.backends.compute.queue import FADES_S, STATUS, Left, Queue
 from gputrain.backends.compute.render import MODELS
 from gputrain.catalog import Price
 from gputrain.causes import Blame
@@ -178,6 +178,8 @@ class Remains:
                 over = cause.kind if is_over else causes.WAIT_LIMIT.kind
                 board.write(attrs.evolve(record.answered(Outcome.NO_ROOM.value), over=over))
             queue.sweep(gang)
+            if told is not None:  # Google may have made some, and taken them back
+                self._gangs.traces.remove(gang)
         except GputrainError as error:  # one who may only look leaves it to others
             log.info("could not remove what %s left in the queue: %s", job_id, error)
 
@@ -241,12 +243,19 @@ class Remains:
         gone, refusals = [], []
         for one in found:
             try:
-                gone += [one] if self._gangs.drop(one) else []
+                gone += [one] if self._drop(one) else []
             except GputrainError as error:  # noqa: PERF203  # what may not be removed keeps nothing else
                 refusals.append(error)
         if refusals:
             raise refusals[0]
         return tuple(gone)
+
+    def _drop(self, one: Orphan) -> bool:
+        """End a VM, or what waits in the queue; False where that cannot be done now."""
+        if one.status != STATUS:
+            return self._gangs.delete(one.place, one.name)
+        self._gangs.queue.withdraw(one.place, one.name, within_s=FADES_S)
+        return True
 
     def _has_had_its_time(
         self, key: tuple[str, str], nodes: Sequence[VmReport], record: Callable[[], Record]

@@ -20,16 +20,16 @@ from collections.abc import Iterable
 
 import attrs
 
-from gputrain.backends.base import Orphan, Request
+from gputrain.backends.base import Request
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.left_behind import left_behind, looking
 from gputrain.backends.compute.names import VmNames
 from gputrain.backends.compute.operations import errors_of, errors_of_members, is_taken, raise_first
-from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
+from gputrain.backends.compute.queue import LEAVES_S, Queue
 from gputrain.backends.compute.sends import Sends
 from gputrain.backends.compute.taken import is_strangers, refusal
 from gputrain.backends.compute.traces import Traces
-from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
+from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
 from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.gcp.forms import Json
@@ -186,7 +186,7 @@ class Gangs:
             if since.seconds > SETTLE_S:
                 raise left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
-        if found and and_traces:
+        if and_traces:  # also of VMs that came, wrote and are gone again
             self.traces.remove(gang)
         return found or bool(gang.queue) or self.sends.are_answered(gang.nonce)
 
@@ -202,16 +202,20 @@ class Gangs:
                 stack.callback(self.queue.sweep, gang)
 
     def _end_vms(self, gang: VmNames) -> None:
-        left, since = self.look(gang), Since(self.calls.access.now)
+        left, since, denied = self.look(gang), Since(self.calls.access.now), dict[str, AccessError]()
         while left:
             for name in list(left):
                 try:
                     self._delete(gang.zone, name)
                     del left[name]
-                except (RequestError, TransientError) as error:  # noqa: PERF203  # on its way out, or the service is away
+                except AccessError as error:  # noqa: PERF203  # the others may be deleted
+                    denied[name] = error
+                except (RequestError, TransientError) as error:  # on its way out, or the service is away
                     refused: GputrainError = error
             if not left:
                 return
+            if left.keys() <= denied.keys():
+                raise denied[min(left)]
             if since.seconds > COME_S:
                 raise left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
@@ -221,13 +225,6 @@ class Gangs:
         """Delete one VM, if it is this gang's; False where it is not, or cannot be deleted now."""
         vm = self.calls.instance(gang.zone, name)
         return vm is not None and gang.owns(vm) and self.delete(gang.zone, name)
-
-    def drop(self, one: Orphan) -> bool:
-        """End an orphan, a VM or what waits in the queue; False where that cannot be done now."""
-        if one.status != STATUS:
-            return self.delete(one.place, one.name)
-        self.queue.withdraw(one.place, one.name, within_s=FADES_S)
-        return True
 
     def delete(self, zone: str, name: str) -> bool:
         """Delete a VM that was judged to be of no use; False where that cannot be done now."""

@@ -45,12 +45,9 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
 
     def clear(self, record: Record) -> bool:
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
-        gang = VmNames.of(record)
-        is_all = self.gangs.clear(gang, and_traces=record.latest.answer != MADE)
-        # Whoever began it may have died between the VMs and what they wrote.
-        if record.over == WITHDRAWN or record.latest.is_unseen:
-            self.gangs.traces.remove(gang)
-        return is_all
+        last = record.latest
+        has_run = last.answer == MADE and not last.is_unseen and record.over != WITHDRAWN
+        return self.gangs.clear(VmNames.of(record), and_traces=not has_run)
 
     def may_come(self, record: Record) -> bool:
         """Whether it was sent from here, and one time at least was not answered."""

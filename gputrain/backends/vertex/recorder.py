@@ -149,7 +149,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     def _end(self, job_id: str) -> Record | None:
         """The lock is taken as well, so that one that comes late does nothing."""
         record = super()._end(job_id)
-        if record is None or record.over == CANCELLED:  # else it had ended, and its key is free
+        if record is None or record.over == CANCELLED:  # else it ran, and has ended
             self.locks.take(job_id)
         return record
 

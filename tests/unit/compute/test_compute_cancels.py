@@ -3,8 +3,10 @@
 import attrs
 import pytest
 
+from gputrain.lifecycle import State
 from gputrain.records import CANCELLED, WITHDRAWN
 from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
 
 LOCK = "jobs/bert-1/attempt-0/lock"
 """The first VM of an attempt that boots writes it: the attempt has begun."""
@@ -31,6 +33,25 @@ def test_the_end_of_an_attempt_that_began_stays_as_it_is(cloud, road, make, ref,
         road.backend._stored.write(LOCK, b"0", if_generation=None)
     make().cancel(ref)
     assert board.read("bert-1").over == then
+
+
+def test_what_waited_too_long_is_asked_for_no_more_once_it_was_cancelled(cloud, make, code):
+    """What the cancel left in the bucket would keep each gang of its key from training."""
+    for zone in "abc":
+        cloud.stock(f"us-central1-{zone}", "g2-standard-4", 0)
+    cloud.quota("NVIDIA_L4_GPUS", 8)
+    order = {"script": code, "gpu": "L4:1", "machine_type": "g2-standard-4", "num_nodes": 2}
+    wait = {"provisioning_model": "flex-start", "max_run_duration": "1h", "max_wait_duration": "10m"}
+    trainer = Trainer(make())
+    job = trainer.submit(**order, **wait, idempotency_key="bert")
+    cloud.clock.advance(900)
+    job.refresh()
+    job.supervise()
+    assert job.refresh().state is State.EXPIRED
+    job.cancel()
+    again = trainer.submit(**order, **wait, idempotency_key="bert")
+    assert (again.id, again.refresh().state) == (job.id, State.CANCELLED)
+    assert not cloud.compute.queued
 
 
 def test_a_job_that_has_ended_is_told_the_same_after_a_cancel(road, make, ref):

@@ -113,6 +113,14 @@ def test_who_may_not_delete_is_told_at_once(cloud, road, gang):
     assert cloud.clock.now() - began < 5
 
 
+def test_who_may_not_delete_one_vm_deletes_the_others_and_is_told(cloud, road, gang):
+    cloud.fail("compute.instances.delete", FORBIDDEN)
+    with pytest.raises(PermissionDeniedError):
+        road.backend._gangs.end([gang])
+    cloud.clock.advance(300)
+    assert len(cloud.compute.vms) == 1
+
+
 @pytest.mark.parametrize("refusal", [INVALID, AWAY], ids=["on its way out", "away"])
 def test_a_delete_that_is_refused_for_now_is_asked_for_again(cloud, road, gang, refusal):
     cloud.fail("compute.instances.delete", refusal, times=3)

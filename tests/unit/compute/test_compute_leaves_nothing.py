@@ -102,7 +102,7 @@ def test_a_vm_of_a_job_that_has_gone_on_to_another_backend_is_an_orphan(cloud, m
         ("", "", True, 0),
         ("no-room", "", True, 0),
         (MADE, "", True, 1),
-        ("", "", False, 1),
+        ("", "", False, 0),
         (MADE, CANCELLED, False, 1),
         (MADE, WITHDRAWN, False, 0),
     ],

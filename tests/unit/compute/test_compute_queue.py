@@ -170,7 +170,11 @@ def test_nobody_waits_longer_than_the_spec_allows(cloud, road, spec):
     road.backend._glances.forget(ref.name)
     late = road.backend.observe(ref)
     assert (late.state, "longer than max_wait_duration" in late.detail) == (State.QUEUED, True)
+    wrote, nonce = road.backend._stored, road.backend.recorder().board.read("bert-1").latest.nonce
+    lock = json.dumps({"nonce": nonce, "token": "0a"}).encode()
+    wrote.write("jobs/bert-1/attempt-0/lock", lock, if_generation=0)  # of VMs that Google took back
     road.supervise(ref)
+    assert wrote.list("jobs/bert-1/attempt-0/").seen == ()
     assert attach(ref.uri, backend=road.backend).state is State.EXPIRED
     assert road.backend.observe(ref).failure.kind == "wait_limit"
     full(cloud, 9)

@@ -190,16 +190,21 @@ def stands(claim):
 def test_its_own_write_is_sure_for_seconds_by_either_clock(claim, clocks, home, behind, after_s, is_ours):
     mine = claim()
     mine.ask(fresh(home), ASK)
-    home.write(attrs.evolve(home.read("bert-1"), over="cancelled"))
     setattr(clocks, behind, getattr(clocks, behind) + after_s)
-    assert stands(mine) is is_ours
+    assert mine.has_just_written() is is_ours
 
 
 def test_a_date_that_is_set_back_makes_no_write_sure(claim, clocks, home):
     mine = claim()
     mine.ask(fresh(home), ASK)
-    home.write(attrs.evolve(home.read("bert-1"), over="cancelled"))
     clocks.date -= 2 * SURE_S
+    assert not mine.has_just_written()
+
+
+def test_a_job_that_is_cancelled_the_moment_after_it_was_asked_for_is_not_told_of(claim, home):
+    mine = claim()
+    mine.ask(fresh(home), ASK)
+    home.write(attrs.evolve(home.read("bert-1"), over="cancelled"))
     assert not stands(mine)
 
 
@@ -464,3 +469,6 @@ def test_what_lists_find_late_is_as_young_as_its_record(claim, clocks, home):
     clocks.pass_by(SURE_S)
     mine.confirm(is_shared=False, is_listed=True)
     assert home.read("bert-1").age_s == 0.0
+    before = home.read("bert-1").generation
+    mine.confirm(is_shared=False, is_listed=True)
+    assert home.read("bert-1").generation == before
