@@ -122,8 +122,10 @@ PLANTS = (
     Plant(
         name="a delete that was refused counts as done",
         module="gputrain.backends.compute.gang",
-        text="                except (RequestError, TransientError) as error:"
-        "  # noqa: PERF203  # on its way out, or the service is away\n"
+        text="                except AccessError as error:  # noqa: PERF203  # the others may be deleted\n"
+        "                    denied[name] = error\n"
+        "                except (RequestError, TransientError) as error:"
+        "  # on its way out, or the service is away\n"
         "                    refused: GputrainError = error\n",
         instead="                except GputrainError:\n                    del left[name]\n",
     ),
