@@ -1,11 +1,15 @@
-"""What is asked of a backend, anybody's: what nobody foresaw becomes an error that names the backend."""
+"""What is asked of a backend, anybody's: what nobody foresaw becomes an error that names the backend.
+
+What is raised is unforeseen, and so is an answer of another kind than is due.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from gputrain.backends.abilities import FindsTheEnd
 from gputrain.backends.base import (
@@ -14,6 +18,7 @@ from gputrain.backends.base import (
     CleansUp,
     Completes,
     JobRef,
+    LogLine,
     LogPage,
     Orphan,
     Request,
@@ -22,9 +27,12 @@ from gputrain.backends.base import (
     Tidies,
 )
 from gputrain.errors import GputrainError, ProviderError
-from gputrain.fields import instance
-from gputrain.lifecycle import Observation
+from gputrain.fields import shown
+from gputrain.lifecycle import Failure, Observation, State
 from gputrain.spec import TrainingSpec
+
+T = TypeVar("T")
+_NONE = type(None)
 
 
 class UnforeseenError(ProviderError):
@@ -70,28 +78,50 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def due(what: str, value: T, *kinds: type) -> T:
+    """What a backend has given, where it is of a kind that is due; ``what`` says of which call it is.
+
+    Raises:
+        TypeError: it is of none of them; within `of` it names the backend.
+    """
+    if not isinstance(value, kinds):
+        raise _misfit(what, value, " or ".join("None" if one is _NONE else one.__name__ for one in kinds))
+    return value
+
+
+def all_due(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
+    """As `due`, of each of many."""
+    return tuple(due(f"one of {what}", one, kind) for one in due(what, values, Iterable))
+
+
+def _misfit(what: str, value: object, wanted: str) -> TypeError:
+    return TypeError(f"{what} is {shown(value)}, where {wanted} is due")
+
+
 def find(backend: Backend, name: str) -> tuple[JobRef, ...]:
     """Errors, here and below, as of the backend's own call."""
     with of(backend, backend.name, "list the jobs"):
-        return tuple(map(instance(JobRef), backend.find(name=name)))
+        return all_due("find(...)", backend.find(name=name), JobRef)
 
 
 def stage(backend: Backend, spec: TrainingSpec, job_id: str) -> Bundle:
     """The code, and where the job will find it."""
     with of(backend, backend.name, "stage the code"):
-        return backend.stage(spec, job_id)
+        return due("stage(...)", backend.stage(spec, job_id), Bundle)
 
 
 def render(backend: Backend, start: Start) -> Request:
     """The draft of a request."""
     with of(backend, backend.name, "render a request"):
-        return backend.render(start)
+        return due("render(...)", backend.render(start), Request)
 
 
 def complete(backend: Backend, draft: Request) -> Request:
     """The request as it is sent; the draft itself, of a backend that has nothing to add."""
     with of(backend, backend.name, "complete a request"):
-        return backend.complete(draft) if isinstance(backend, Completes) else draft
+        if isinstance(backend, Completes):
+            return due("complete(...)", backend.complete(draft), Request)
+    return draft
 
 
 def send(backend: Backend, bundle: Bundle) -> None:
@@ -105,25 +135,33 @@ def create(backend: Backend, request: Request) -> JobRef:
     """The one write. After an UnforeseenError the job may be there."""
     fix = f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
     with of(backend, backend.name, "create a job", fix=fix):
-        return backend.create(request)
+        return due("create(...)", backend.create(request), JobRef)
 
 
 def observe(backend: Backend, ref: JobRef) -> Observation:
     """One look."""
     with of(backend, ref.backend, "look at a job"):
-        return backend.observe(ref)
+        seen = due("observe(...)", backend.observe(ref), Observation)
+        due("observe(...).state", seen.state, State, _NONE)
+        due("observe(...).failure", seen.failure, Failure, _NONE)
+        return seen
 
 
 def logs(backend: Backend, ref: JobRef, cursor: str) -> LogPage:
     """A page of the log."""
     with of(backend, ref.backend, "read the log of a job"):
-        return backend.logs(ref, cursor)
+        page = due("logs(...)", backend.logs(ref, cursor), LogPage)
+        all_due("logs(...).lines", page.lines, LogLine)
+        due("logs(...).cursor", page.cursor, str)
+        return page
 
 
 def cursor_near_end(backend: Backend, ref: JobRef, lines: int) -> str:
     """A cursor after which about so many lines are left; empty: the beginning."""
     with of(backend, ref.backend, "read the log of a job"):
-        return backend.cursor_near_end(ref, lines) if isinstance(backend, FindsTheEnd) else ""
+        if isinstance(backend, FindsTheEnd):
+            return due("cursor_near_end(...)", backend.cursor_near_end(ref, lines), str)
+    return ""
 
 
 def cancel(backend: Backend, ref: JobRef) -> None:
@@ -142,10 +180,14 @@ def tidy(backend: Backend, ref: JobRef, seen: Observation) -> None:
 def orphans(backend: Backend) -> tuple[Orphan, ...]:
     """What has no living job; nothing, where nothing is ever left."""
     with of(backend, backend.name, "look for the orphans"):
-        return tuple(backend.orphans()) if isinstance(backend, CleansUp) else ()
+        if isinstance(backend, CleansUp):
+            return all_due("orphans()", backend.orphans(), Orphan)
+    return ()
 
 
 def clean_up(backend: Backend, only: Sequence[Orphan] | None) -> tuple[Orphan, ...]:
     """Remove the orphans; those that were asked to go."""
     with of(backend, backend.name, "remove the orphans"):
-        return tuple(backend.clean_up(only)) if isinstance(backend, CleansUp) else ()
+        if isinstance(backend, CleansUp):
+            return all_due("clean_up(...)", backend.clean_up(only), Orphan)
+    return ()

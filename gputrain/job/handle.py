@@ -247,7 +247,7 @@ class Job(LogReading):
         if not isinstance(self._backend, OpensShells):
             raise RequestError(f"no shell leads to the nodes of {self.ref.backend}", fix="read job.logs()")
         with seam.of(self._backend, self.ref.backend, "tell how to get to a node"):
-            return self._backend.ssh_command(self.ref, node)
+            return seam.due("ssh_command(...)", self._backend.ssh_command(self.ref, node), str)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._named, (self.uri,), self._state

@@ -98,7 +98,7 @@ def ask(
     while len(told) < nodes and time.monotonic() < until:
         sleep(min(backend.poll_s, EVERY_S))
         with seam.of(backend, backend.name, "read where the ranks of a job stand"):
-            told = backend.stacks(ref, nonce)
+            told = seam.due("stacks(...)", backend.stacks(ref, nonce), Mapping)
     if not told:
         raise JobTimeoutError(
             f"no node of {ref.name} has told within {timeout_s:g} s where its ranks stand",

@@ -120,7 +120,7 @@ def _preflight(
 ) -> Iterable[Check]:
     if isinstance(backend, Preflights):
         with seam.foreseen(backend.name, "look at what jobs need"):
-            return tuple(backend.preflight(spec, places, job_id))
+            return seam.all_due("preflight(...)", backend.preflight(spec, places, job_id), Check)
     why = "this backend looks at nothing beforehand"
     return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)
 
@@ -151,7 +151,8 @@ def read(
         size = {"num_nodes": found["num_nodes"], "models": found["provisioning_model"] or ()}
         with seam.foreseen(backend.name, "read the quotas"):
             if isinstance(backend, TellsQuotas):
-                return backend.quotas(found["gpu"], **size, regions=found["region"] or ())
+                given = backend.quotas(found["gpu"], **size, regions=found["region"] or ())
+                return seam.due("quotas(...)", given, Quotas)
         return Quotas(standings=())
 
     return sum(side_by_side(ask, asked), Quotas(standings=()))

@@ -133,7 +133,7 @@ class Road:
         request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))
         seam.send(backend, bundle)
         with seam.of(backend, backend.name, "write a job in gcloud's words"):
-            return backend.to_gcloud(request)
+            return seam.due("to_gcloud(...)", backend.to_gcloud(request), GcloudJob)
 
     @heeding
     def submit(

@@ -1,13 +1,15 @@
-"""Whatever a backend raises that nobody foresaw names it, whichever of its calls it was."""
+"""Whatever nobody foresaw of a backend names it, raised or answered, whichever of its calls it was."""
 
 import contextlib
+import re
 import signal
 
 import pytest
 
 from gputrain import ProviderError, State
-from gputrain.backends.base import Orphan
+from gputrain.backends.base import LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
+from gputrain.lifecycle import Observation
 from tests.unit.trainer.places import Place
 
 ASKED = {"gpu": "L4:1"}
@@ -17,16 +19,18 @@ DOWN = OSError("the cluster is down")
 class Rack(Place):
     """All that a backend may do besides, until its cluster is down."""
 
-    def __init__(self, *down, error=DOWN, **more):
+    def __init__(self, *down, answer=DOWN, **more):
         super().__init__("rack", **more)
-        self.down, self.error = set(down), error
+        self.down, self.answer = set(down), answer
 
     def __getattribute__(self, name):
-        def raising(*_asked, **_named):
-            raise self.error
+        def answering(*_asked, **_named):
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
 
         own = super().__getattribute__
-        return raising if name in own("__dict__").get("down", ()) else own(name)
+        return answering if name in own("__dict__").get("down", ()) else own(name)
 
     def complete(self, request):
         return request
@@ -91,15 +95,51 @@ def told_by(call, *given):
 @pytest.mark.parametrize("error", [DOWN, KeyError("partition"), RuntimeError("?")])
 @pytest.mark.parametrize("call", BEFORE)
 def test_what_nobody_foresaw_of_a_backend_names_it(world, script, call, error):
-    told_by(BEFORE[call], world.trainer(Rack(call, error=error)), script)
+    told_by(BEFORE[call], world.trainer(Rack(call, answer=error)), script)
 
 
 @pytest.mark.parametrize("error", [DOWN, KeyError("partition"), RuntimeError("?")])
 @pytest.mark.parametrize("call", AFTER)
 def test_what_nobody_foresaw_of_a_job_names_its_backend(world, script, call, error):
     job, rack = job_of(world, script)
-    rack.down, rack.error = {call}, error
+    rack.down, rack.answer = {call}, error
     told_by(AFTER[call], job)
+
+
+GIVES_NOTHING = {"send", "cancel", "tidy", "ask_for_stacks", "recorder"}
+UNDUE = (None, 7, object)
+
+
+@pytest.mark.parametrize("answer", UNDUE)
+@pytest.mark.parametrize("call", sorted(BEFORE.keys() - GIVES_NOTHING))
+def test_an_answer_of_another_kind_than_is_due_names_the_backend_and_the_call(world, script, call, answer):
+    error = told_by(BEFORE[call], world.trainer(Rack(call, answer=answer)), script)
+    assert re.search(rf"{call}\(.*\) is .*, where \w+ is due", error.why)
+
+
+@pytest.mark.parametrize("answer", UNDUE)
+@pytest.mark.parametrize("call", sorted(AFTER.keys() - GIVES_NOTHING))
+def test_an_answer_of_another_kind_of_a_job_names_its_backend_and_the_call(world, script, call, answer):
+    job, rack = job_of(world, script)
+    rack.down, rack.answer = {call}, answer
+    assert re.search(rf"{call}\(.*\) is .*, where \w+ is due", told_by(AFTER[call], job).why)
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "why"),
+    [
+        ("observe", {"state": "running"}, "observe(...) is {'state': 'running'}, where Observation is due"),
+        ("observe", Observation(state="on"), "observe(...).state is 'on', where State or None is due"),
+        ("observe", Observation(failure="?"), "observe(...).failure is '?', where Failure or None is due"),
+        ("logs", LogPage(lines=None, cursor=""), "logs(...).lines is None, where Iterable is due"),
+        ("logs", LogPage(lines=("a",), cursor=""), "one of logs(...).lines is 'a', where LogLine is due"),
+        ("logs", LogPage(lines=(), cursor=3), "logs(...).cursor is 3, where str is due"),
+    ],
+)
+def test_what_is_in_an_answer_is_of_the_kind_that_is_due(world, script, call, answer, why):
+    job, rack = job_of(world, script)
+    rack.down, rack.answer = {call}, answer
+    assert told_by(AFTER[call], job).why == f"TypeError: {why}"
 
 
 def test_a_look_that_nobody_foresaw_changes_nothing(world, script):
@@ -111,16 +151,18 @@ def test_a_look_that_nobody_foresaw_changes_nothing(world, script):
     assert job.state is State.RUNNING
 
 
+@pytest.mark.parametrize("answer", [DOWN, None])
 @pytest.mark.parametrize("keeps_records", [True, False])
 def test_a_job_that_may_have_been_made_is_asked_for_nowhere_else_and_is_found_again(
-    world, script, keeps_records
+    world, script, keeps_records, answer
 ):
     rack, asked = Rack(board=world.board() if keeps_records else None), []
 
     def made_and_lost(request):
         asked.append(request)
         Place.create(rack, request)
-        raise DOWN
+        if answer is not None:
+            raise answer
 
     rack.create = made_and_lost
     other = Place("other")
