@@ -6,12 +6,13 @@ What is raised is unforeseen, and so is an answer of another kind than is due.
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from gputrain.backends.abilities import FindsTheEnd
+from gputrain.backends.abilities import FindsTheEnd, KeepsRecords, Recorder
 from gputrain.backends.base import (
     Backend,
     Bundle,
@@ -29,6 +30,7 @@ from gputrain.backends.base import (
 from gputrain.errors import GputrainError, ProviderError
 from gputrain.fields import shown
 from gputrain.lifecycle import Failure, Observation, State
+from gputrain.records import Board, Code, Record
 from gputrain.spec import TrainingSpec
 
 T = TypeVar("T")
@@ -61,8 +63,8 @@ def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def of(backend: Backend, name: str, action: str, *, fix: str = "") -> Iterator[None]:
-    """As `foreseen`, of a backend that is not ours: what ours raise is to be mended here."""
+def of(backend: object, name: str, action: str, *, fix: str = "") -> Iterator[None]:
+    """As `foreseen`, of a backend or recorder that is not ours: what ours raise is to be mended here."""
     is_ours = type(backend).__module__.partition(".")[0] == "gputrain"
     with contextlib.nullcontext() if is_ours else foreseen(name, action, fix=fix):
         yield
@@ -94,12 +96,24 @@ def all_due(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
     return tuple(due(f"one of {what}", one, kind) for one in due(what, values, Iterable))
 
 
+def _seconds(what: str, value: float) -> float:
+    if isinstance(value, bool) or not 0 <= due(what, value, int, float) < math.inf:
+        raise _misfit(what, value, "a number of seconds from 0 on")
+    return value
+
+
 def _misfit(what: str, value: object, wanted: str) -> TypeError:
     return TypeError(f"{what} is {shown(value)}, where {wanted} is due")
 
 
+def poll_s(backend: Backend) -> float:
+    """Seconds between two looks. Errors, here and below, as of the backend's own call."""
+    with of(backend, backend.name, "read the pause between two looks"):
+        return _seconds("poll_s", backend.poll_s)
+
+
 def find(backend: Backend, name: str) -> tuple[JobRef, ...]:
-    """Errors, here and below, as of the backend's own call."""
+    """The jobs that exist."""
     with of(backend, backend.name, "list the jobs"):
         return all_due("find(...)", backend.find(name=name), JobRef)
 
@@ -191,3 +205,39 @@ def clean_up(backend: Backend, only: Sequence[Orphan] | None) -> tuple[Orphan, .
         if isinstance(backend, CleansUp):
             return all_due("clean_up(...)", backend.clean_up(only), Orphan)
     return ()
+
+
+def recorder(backend: object, name: str) -> Recorder | None:
+    """What knows a backend's records; None where it keeps none, or no place for them was named."""
+    with foreseen(name, "find the records"):
+        found = backend.recorder() if isinstance(backend, KeepsRecords) else None
+        if found is not None:
+            due("recorder().board", found.board, Board)
+            _seconds("recorder().settles_s", found.settles_s)
+            _seconds("recorder().turn_s", found.turn_s)
+            due("recorder().repeats", found.repeats, bool)
+        return found
+
+
+def name_of(asked: Recorder, record: Record) -> JobRef:
+    """The name of the job that a record is about."""
+    with of(asked, record.backend, "tell the name of a job"):
+        return due("name_of(...)", asked.name_of(record), JobRef)
+
+
+def there(asked: Recorder, record: Record) -> JobRef | None:
+    """The job's name, if what was asked for last is there."""
+    with of(asked, record.latest.way.backend, "look for a job that was asked for"):
+        return due("there(...)", asked.there(record), JobRef, _NONE)
+
+
+def clear(asked: Recorder, record: Record) -> bool:
+    """Remove what was asked for last; whether it is gone."""
+    with of(asked, record.latest.way.backend, "remove what was asked for"):
+        return due("clear(...)", asked.clear(record), bool)
+
+
+def code(asked: Recorder, name: str, code: Code) -> Bundle | None:
+    """The code of that hash, where the backend of that name would look for it."""
+    with of(asked, name, "find the code"):
+        return due("code(...)", asked.code(code), Bundle, _NONE)

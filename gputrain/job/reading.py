@@ -62,7 +62,7 @@ class LogReading(Facts):
     @property
     def poll_s(self) -> float:
         """Seconds between two looks."""
-        return self._backend.poll_s
+        return seam.poll_s(self._backend)
 
     @property
     def platform(self) -> str:

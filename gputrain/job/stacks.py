@@ -96,7 +96,7 @@ def ask(
         backend.ask_for_stacks(ref, nonce)
     told: Mapping[int, Sequence[Mapping[str, Any]]] = {}
     while len(told) < nodes and time.monotonic() < until:
-        sleep(min(backend.poll_s, EVERY_S))
+        sleep(min(seam.poll_s(backend), EVERY_S))
         with seam.of(backend, backend.name, "read where the ranks of a job stand"):
             told = seam.due("stacks(...)", backend.stacks(ref, nonce), Mapping)
     if not told:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -47,6 +47,7 @@ class Note:
     generation: int
 
 
+@runtime_checkable
 class Board(Protocol):
     """Keeps records."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gputrain.backends import seam
-from gputrain.backends.abilities import KeepsRecords, Recorder
+from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend
 from gputrain.errors import RequestError
 from gputrain.records import Board, BucketBoard, FolderBoard, MemoryBoard, Record
@@ -22,9 +22,7 @@ class Boards:
     def recorder(self, backend: str) -> Recorder | None:
         """What a backend does for its records; None for one that keeps none, or is not here."""
         if backend not in self._recorders:  # to look a protocol over takes longer than all else here
-            found: object = self._backends.get(backend)
-            with seam.foreseen(backend, "find the records"):
-                self._recorders[backend] = found.recorder() if isinstance(found, KeepsRecords) else None
+            self._recorders[backend] = seam.recorder(self._backends.get(backend), backend)
         return self._recorders[backend]
 
     def has(self, backend: str) -> bool:

@@ -153,7 +153,7 @@ class Staged:
                 self._sha256 = bundle.sha256 or self._sha256
                 return bundle  # else its folder has changed since, and what was submitted runs on
         if record is not None and recorder is not None:
-            found = recorder.code(record.code)
+            found = seam.code(recorder, backend.name, record.code)
             if found is not None:
                 return attrs.evolve(found, argv=_argv(record))
         raise RequestError(

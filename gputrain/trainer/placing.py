@@ -129,7 +129,7 @@ class Placing:
                 return None
             asked = self._recorder(record)
             try:
-                if asked.there(record) is not None:
+                if seam.there(asked, record) is not None:
                     if record.age_s < TURN_S:  # its asker may be at it still
                         self._claim.share()
                     elif not self._claim.is_still(record):
@@ -148,7 +148,7 @@ class Placing:
         if record.latest.answer and not record.latest.is_unseen:
             return True
         asked = self._recorder(record)
-        if not asked.clear(record) and record.age_s < asked.turn_s:
+        if not seam.clear(asked, record) and record.age_s < asked.turn_s:
             return False
         self._claim.answer(WITHDRAWN)
         return True
@@ -158,7 +158,7 @@ class Placing:
         if not self._around.waits_for_others:
             self._around.memory.put_off[self._job_id] = self._claim.met
             what = f"somebody is asking for {self._job_id}, or has ended before there was an answer"
-            raise StoppedError(what, uri=self._recorder(record).name_of(record).uri)
+            raise StoppedError(what, uri=seam.name_of(self._recorder(record), record).uri)
         self._around.wait(LOOK_EVERY_S)
 
     def _goes_on(self, record: Record, asked: Recorder) -> bool:
@@ -170,7 +170,7 @@ class Placing:
         if asked.turn_s and record.age_s < TURN_S:
             return False
         if asked.turn_s:
-            asked.clear(record)  # first nothing is left of it, then the next place may be asked
+            seam.clear(asked, record)  # first nothing is left of it, then the next place may be asked
         self._claim.answer(Outcome.UNCLEAR.value)
         return True
 
@@ -192,7 +192,7 @@ class Placing:
         return name in self._around.backends and self._around.boards.recorder(name) is None
 
     def _taken_up(self, record: Record) -> Placed:
-        ref = self._recorder(record).name_of(record)
+        ref = seam.name_of(self._recorder(record), record)
         backend = self._around.backends[record.latest.way.backend]
         one = candidate_of(record.latest, self._plan.candidates)
         return Placed(ref=ref, backend=backend, candidate=one, attempts=self._told(one))

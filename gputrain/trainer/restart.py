@@ -111,7 +111,7 @@ class Restart:
 
     def _taker(self, record: Record, backend: Backend) -> tuple[JobRef, Backend] | None:
         there = None if record.backend == backend.name else self._around.boards.recorder(record.backend)
-        return None if there is None else (there.name_of(record), self._around.backends[record.backend])
+        return None if there is None else (seam.name_of(there, record), self._around.backends[record.backend])
 
     def tidy(self, ref: JobRef, backend: Backend, seen: Observation) -> None:
         """End what is left of a gang that cannot go on; for those who act, and never for a mere look."""
@@ -191,7 +191,7 @@ class Restart:
         if asked is None or record.age_s <= TURN_S:
             return None
         with suppress(CapacityError):  # the next look sees it
-            if asked.there(record) is None:
+            if seam.there(asked, record) is None:
                 record = record.answered(Outcome.UNCLEAR.value)
                 return Next(record=record, attempt=record.attempt, told="nothing came", is_late=True)
         return None
@@ -213,7 +213,7 @@ class Restart:
             return Step(placed=None, attempts=told)
         asked = self._around.boards.recorder(record.latest.way.backend)
         if following.shared is None and asked is not None:
-            asked.clear(record)  # nothing of the latest ask is left, before the next
+            seam.clear(asked, record)  # nothing of the latest ask is left, before the next
         fresh = self._around.read_anew(found)
         ladder = self._ladder(following, fresh)
         seeds = len(ladder.attempts)
@@ -229,7 +229,7 @@ class Restart:
             ref = outcome.ref
             recorder = self._around.boards.recorder(outcome.backend.name)
             if recorder is not None and self._claim.record is not None:
-                ref = recorder.name_of(self._claim.record)
+                ref = seam.name_of(recorder, self._claim.record)
             return Step(placed=attrs.evolve(outcome, ref=ref), attempts=ledger)
         if any(self._has_code(one, record) for one in found):  # else it is others who can go on
             self._rest(following)

@@ -30,7 +30,7 @@ def clear(around: Surroundings, backend: Backend, request: Request, record: Reco
     while True:
         if recorder is not None and record is not None:
             try:
-                is_gone = recorder.clear(record) or is_gone
+                is_gone = seam.clear(recorder, record) or is_gone
             except GputrainError as error:
                 is_gone = False
                 log.warning("nobody can tell what is left of %s: %s", record.job_id, error.what)
@@ -49,7 +49,7 @@ def take_back(recorder: Recorder, record: Record) -> bool:
         UnclearError: nobody can tell what is left, which is no answer of the place.
     """
     try:
-        return recorder.clear(record)
+        return seam.clear(recorder, record)
     except GputrainError as error:
         raise UnclearError(
             f"{record.job_id} was refused, and nobody can tell what is left of it",
@@ -80,7 +80,7 @@ def end_elsewhere(around: Surroundings, record: Record | None, backend: str) -> 
         try:
             recorder = around.boards.recorder(name)
             if recorder is not None and record.backend == name:
-                seam.cancel(around.backends[name], recorder.name_of(record))
+                seam.cancel(around.backends[name], seam.name_of(recorder, record))
             elif (barring := _barring(around.boards, record, name)) is not None:
                 refused = barring.shut(record.job_id) or refused
         except GputrainError as error:  # noqa: PERF203  # the next one is ended all the same

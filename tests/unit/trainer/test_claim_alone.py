@@ -26,6 +26,9 @@ CANDIDATE = Candidate(
 class Keeper:
     """A backend so far as a claim sees one: it keeps records on a board."""
 
+    settles_s = turn_s = 0.0
+    repeats = False
+
     def __init__(self, board):
         self.board = board
 

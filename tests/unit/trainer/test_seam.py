@@ -1,6 +1,7 @@
 """Whatever nobody foresaw of a backend names it, raised or answered, whichever of its calls it was."""
 
 import contextlib
+import math
 import re
 import signal
 
@@ -10,7 +11,8 @@ from gputrain import ProviderError, State
 from gputrain.backends.base import LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
 from gputrain.lifecycle import Observation
-from tests.unit.trainer.places import Place
+from gputrain.trainer.context import Staged
+from tests.unit.trainer.places import JOB, Place
 
 ASKED = {"gpu": "L4:1"}
 DOWN = OSError("the cluster is down")
@@ -123,6 +125,47 @@ def test_an_answer_of_another_kind_of_a_job_names_its_backend_and_the_call(world
     job, rack = job_of(world, script)
     rack.down, rack.answer = {call}, answer
     assert re.search(rf"{call}\(.*\) is .*, where \w+ is due", told_by(AFTER[call], job).why)
+
+
+@pytest.mark.parametrize("pause", [None, "soon", True, -1, math.nan, math.inf])
+def test_a_pause_that_is_none_names_its_backend(world, script, pause):
+    job, rack = job_of(world, script)
+    rack.poll_s = pause
+    for call in (lambda: job.wait(timeout=1), job.future, job.stacks, lambda: job.logs(follow=True)):
+        assert told_by(lambda call=call: next(iter(call()), None)).why.startswith("TypeError: poll_s is ")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("board", 7), ("settles_s", None), ("turn_s", "long"), ("turn_s", -1), ("repeats", 1)],
+)
+def test_a_recorder_that_says_what_it_cannot_mean_names_its_backend_and_nothing_is_asked(
+    world, script, field, value
+):
+    rack = Rack(board=world.board())
+    setattr(rack, field, value)
+    trainer = world.trainer(rack, Place("other"))
+    assert field in told_by(lambda: trainer.submit(script, **ASKED)).why
+    assert rack.asked == []
+
+
+@pytest.mark.parametrize("answer", ["", 7, object])
+@pytest.mark.parametrize(
+    ("call", "first"), [("name_of", None), ("there", DOWN), ("clear", DOWN), ("code", None)]
+)
+def test_what_a_recorder_answers_is_of_the_kind_that_is_due(world, script, call, first, answer):
+    rack = Rack(board=world.board())
+    rack.answers = [first]
+    trainer = world.trainer(rack, Place("other"))
+    with contextlib.suppress(ProviderError):
+        trainer.submit(script, idempotency_key="k", **ASKED)
+    rack.down, rack.answer = {call}, answer
+    if call == "code":  # of a process that has none of its own
+        error = told_by(Staged(JOB).on, rack, rack, rack.board.read(JOB))
+    else:
+        error = told_by(lambda: trainer.submit(script, idempotency_key="k", **ASKED))
+    assert re.search(rf"TypeError: {call}\(...\) is .*, where \w+( or None)? is due", error.why)
+    assert len(rack.asked) == 1
 
 
 @pytest.mark.parametrize(
