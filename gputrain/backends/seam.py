@@ -193,7 +193,7 @@ def tidy(backend: Backend, ref: JobRef, seen: Observation) -> None:
 
 def orphans(backend: Backend) -> tuple[Orphan, ...]:
     """What has no living job; nothing, where nothing is ever left."""
-    with of(backend, backend.name, "look for the orphans"):
+    with foreseen(backend.name, "look for the orphans"):
         if isinstance(backend, CleansUp):
             return all_due("orphans()", backend.orphans(), Orphan)
     return ()
@@ -201,7 +201,7 @@ def orphans(backend: Backend) -> tuple[Orphan, ...]:
 
 def clean_up(backend: Backend, only: Sequence[Orphan] | None) -> tuple[Orphan, ...]:
     """Remove the orphans; those that were asked to go."""
-    with of(backend, backend.name, "remove the orphans"):
+    with foreseen(backend.name, "remove the orphans"):
         if isinstance(backend, CleansUp):
             return all_due("clean_up(...)", backend.clean_up(only), Orphan)
     return ()

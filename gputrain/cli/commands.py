@@ -210,6 +210,7 @@ def _clean_up(options: argparse.Namespace) -> Exit:
             return Exit.OK
     removes = options.yes or not options.json
     gone = trainer.clean_up(found) if removes else found
+    gone.left_out = tuple(dict.fromkeys((*found.left_out, *gone.left_out)))
     told = documents.of_orphans(gone, looked.backends, removed=removes)
     _show(options, attrs.evolve(gone.table, title="Removed"), told)
     return Exit.OK

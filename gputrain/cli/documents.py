@@ -16,6 +16,7 @@ from gputrain.metrics import Metrics
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 from gputrain.times import picked, plain
+from gputrain.trainer.orphans import Orphans
 
 Json = dict[str, Any]
 
@@ -74,7 +75,7 @@ def of_stacks(stacks: Stacks) -> Json:
     return {"story": stacks.story, "missing_nodes": list(stacks.missing), "ranks": plain(stacks.ranks)}
 
 
-def of_orphans(orphans: Iterable[Any], backends: Sequence[str], *, removed: bool) -> Json:
+def of_orphans(orphans: Orphans, backends: Sequence[str], *, removed: bool) -> Json:
     """``gputrain clean-up``."""
     found = [
         {
@@ -85,7 +86,8 @@ def of_orphans(orphans: Iterable[Any], backends: Sequence[str], *, removed: bool
         }
         for one in orphans
     ]
-    return {"removed": removed, "backends": backends, "orphans": found}
+    left_out = list(orphans.left_out)
+    return {"removed": removed, "backends": backends, "left_out": left_out, "orphans": found}
 
 
 def of_error(error: GputrainError) -> Json:

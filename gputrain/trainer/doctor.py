@@ -28,6 +28,7 @@ from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
 from gputrain.threads import side_by_side
 from gputrain.trainer.choice import supply_of
+from gputrain.trainer.each import of_each
 
 if TYPE_CHECKING:
     from gputrain.images import Works
@@ -118,11 +119,15 @@ def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
 def _preflight(
     backend: Backend, spec: TrainingSpec | None, places: Sequence[Candidate], job_id: str
 ) -> Iterable[Check]:
-    if isinstance(backend, Preflights):
+    if not isinstance(backend, Preflights):
+        why = "this backend looks at nothing beforehand"
+        return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)
+
+    def ask() -> Iterable[Check]:
         with seam.foreseen(backend.name, "look at what jobs need"):
             return seam.all_due("preflight(...)", backend.preflight(spec, places, job_id), Check)
-    why = "this backend looks at nothing beforehand"
-    return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)
+
+    return examine(backend.name, [Question(subject="preflight", ask=ask)])
 
 
 def read(
@@ -155,7 +160,8 @@ def read(
                 return seam.due("quotas(...)", given, Quotas)
         return Quotas(standings=())
 
-    return sum(side_by_side(ask, asked), Quotas(standings=()))
+    told, unread = of_each(asked, ask, "quotas")
+    return sum(told, Quotas(standings=(), unread=unread))
 
 
 def _check_known(gpus: Sequence[GpuRequest], supplies: Sequence[Supply], faults: FaultCollector) -> None:

@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from gputrain.arguments import check, refusing
-from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef, Orphan
 from gputrain.errors import GputrainError
 from gputrain.fields import read_whole
@@ -24,10 +23,11 @@ from gputrain.spec.help import tells_fields
 from gputrain.spec.typed import FilePath, Model, SpecFields
 from gputrain.trainer.choice import MADE_OF, of_name, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
+from gputrain.trainer.each import left_out
 from gputrain.trainer.images import built, named
 from gputrain.trainer.jobs import JobList, Roll, looked_at, wanted
 from gputrain.trainer.maps import Maps
-from gputrain.trainer.orphans import Orphans, removed
+from gputrain.trainer.orphans import Orphans, left_behind, removed
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.road import Road
 from gputrain.view import ProgressWord, place_of
@@ -266,28 +266,30 @@ class Trainer(Maps):
         found = looked_at(self._road.listed(name, refused))
         # One that has gone on to another backend is listed by both, and leads to where it is from either.
         jobs = asked.of(dict.fromkeys(found))
-        jobs.left_out = tuple(f"{one}: {error.what}" for one, error in refused.items())
-        for one in jobs.left_out:
-            log.warning("jobs are left out of the list: %s", one)
+        jobs.left_out = left_out(refused, "list of jobs")
         return jobs
 
     def supervise(self) -> JobList:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""
-        started = []
-        for job in self.jobs():
+        started, jobs = JobList(), self.jobs()
+        started.left_out = jobs.left_out
+        for job in jobs:
             try:
                 if job.supervise():
                     started.append(job)
             except GputrainError as error:  # noqa: PERF203  # the next one is looked after all the same
                 log.warning("%s could not be looked after: %s", job.uri, error)
-        return JobList(started)
+        return started
 
     def orphans(self) -> Orphans:
-        """What bears our label and has no living job, with what it costs; nothing is removed."""
-        return Orphans(one for backend in self._backends.values() for one in seam.orphans(backend))
+        """What bears our label and has no living job, with what it costs; nothing is removed.
+
+        A backend that cannot be asked is left out, which the table says: there may be more of its.
+        """
+        return left_behind(self._backends.values())
 
     def clean_up(self, only: Sequence[Orphan] | None = None) -> Orphans:
-        """Remove the `orphans`; what was removed.
+        """Remove the `orphans`; what was removed. A backend that cannot be asked is left out, as there.
 
         Args:
             only: of what a person has seen; what has become an orphan since is left. All unless given.

@@ -11,6 +11,8 @@ from gputrain import ProviderError, State
 from gputrain.backends.base import LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
 from gputrain.lifecycle import Observation
+from gputrain.preflight import Check, Finding
+from gputrain.quota import Quotas
 from gputrain.trainer.context import Staged
 from tests.unit.trainer.places import JOB, Place
 
@@ -21,8 +23,8 @@ DOWN = OSError("the cluster is down")
 class Rack(Place):
     """All that a backend may do besides, until its cluster is down."""
 
-    def __init__(self, *down, answer=DOWN, **more):
-        super().__init__("rack", **more)
+    def __init__(self, *down, name="rack", answer=DOWN, **more):
+        super().__init__(name, **more)
         self.down, self.answer = set(down), answer
 
     def __getattribute__(self, name):
@@ -69,7 +71,6 @@ BEFORE = {
     "create": lambda trainer, script: trainer.submit(script, **ASKED),
     "find": lambda trainer, script: trainer.submit(script, idempotency_key="k", **ASKED),
     "recorder": lambda trainer, script: trainer.submit(script, **ASKED),
-    "preflight": lambda trainer, _script: trainer.doctor(),
     "quotas": lambda trainer, _script: trainer.quotas("L4:1"),
     "orphans": lambda trainer, _script: trainer.orphans(),
     "clean_up": lambda trainer, _script: trainer.clean_up(),
@@ -238,3 +239,38 @@ def test_what_a_handler_of_signals_raises_is_none_of_the_backends(world, script,
             list(job.logs())
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("answer", [DOWN, None])
+@pytest.mark.parametrize("call", ["orphans", "clean_up"])
+def test_a_backend_whose_orphans_cannot_be_told_hides_no_others_and_is_named(world, caplog, call, answer):
+    rack, other, plain = Rack(call, answer=answer), Rack(name="other"), Place("plain")
+    told = getattr(world.trainer(rack, plain, other), call)()
+    assert told == other.orphans()
+    (left,) = told.left_out
+    assert left.startswith("rack: could not ")
+    assert f"left out: {left}" in str(told.table)
+    assert left in caplog.text
+    told_by(getattr(world.trainer(rack, plain), call))
+
+
+@pytest.mark.parametrize("answer", [DOWN, None])
+def test_a_backend_whose_quotas_cannot_be_told_hides_no_others_and_is_named(world, answer):
+    rack = Rack("quotas", answer=answer)
+    other = Rack("quotas", name="other", answer=Quotas(standings=(), unread=("a zone",)))
+    told = world.trainer(rack, other).quotas("L4:1").unread
+    assert [one.partition(":")[0] for one in told] == ["rack", "a zone"]
+
+
+@pytest.mark.parametrize("answer", [DOWN, None])
+def test_a_backend_that_cannot_look_beforehand_is_a_row_of_what_the_others_see(world, answer):
+    well = Check(subject="its disks", finding=Finding.OK)
+    other = Rack("preflight", name="other", answer=(well,))
+    unseen, seen = world.trainer(Rack("preflight", answer=answer), other).doctor()
+    assert (unseen.finding, unseen.backend, seen.subject) == (Finding.UNKNOWN, "rack", "its disks")
+    assert unseen.why.startswith("could not be looked at: ")
+    assert unseen.fix
+
+
+def test_a_service_tells_which_backends_it_could_not_look_after(world):
+    assert world.trainer(Rack("find"), Place("other")).supervise().left_out

@@ -1,0 +1,45 @@
+"""What each of several backends tells: one that cannot be asked hides no other, and is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from gputrain.backends.base import Backend
+from gputrain.errors import GputrainError
+from gputrain.threads import side_by_side
+
+T = TypeVar("T")
+log = logging.getLogger("gputrain")
+
+
+def of_each(
+    backends: Sequence[Backend], ask: Callable[[Backend], T], of: str
+) -> tuple[list[T], tuple[str, ...]]:
+    """What they tell, asked side by side, and as `left_out` those that could not be asked.
+
+    Raises:
+        GputrainError: as the first of them answers, where none could be asked.
+    """
+    refused: dict[str, GputrainError] = {}
+
+    def answers(backend: Backend) -> list[T]:
+        try:
+            return [ask(backend)]
+        except GputrainError as error:
+            refused[backend.name] = error
+            return []
+
+    told = [one for some in side_by_side(answers, backends) for one in some]
+    if refused and not told:
+        raise refused[backends[0].name]
+    return told, left_out(refused, of)
+
+
+def left_out(refused: Mapping[str, GputrainError], of: str) -> tuple[str, ...]:
+    """The backends that could not be asked, each with why; the log says of what they are left out."""
+    told = tuple(f"{name}: {error.what}" for name, error in refused.items())
+    for one in told:
+        log.warning("left out of the %s: %s", of, one)
+    return told
