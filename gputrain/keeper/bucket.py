@@ -8,7 +8,7 @@ import threading
 import time
 from functools import partial
 
-from .cloud import LAST_S, Bucket, is_no_answer
+from .cloud import LAST_S, Bucket, CallFailed, is_no_answer
 from .errand import Errand
 from .status import ABSENT, CANCELLED, HALTED, PEER, RESERVED, SHUTDOWN, TOO_EARLY, UNABLE, WAITING
 from .store import blocks
@@ -26,6 +26,9 @@ AT_ONCE_S = 3.0
 """How long the end of a VM whose plug is pulled waits for what is on its way."""
 
 LOG_EVERY_S = 300.0
+LOCK_TRIES = 5
+"""How often a lock is taken that others change meanwhile."""
+
 NONSENSE_TRIES = 5
 """How often the end is told to what answers, but not as a bucket does: the VM is paid meanwhile."""
 
@@ -59,16 +62,18 @@ class StatusBucket:
         A lock that is reserved for the ask is nobody's yet, and may be reserved for another one until it is
         taken.
         """
-        mine = held = {"nonce": self._job["nonce"], "token": os.urandom(32).hex()}
+        mine = {"nonce": self._job["nonce"], "token": os.urandom(32).hex()}
         name, generation = self._folder + "lock", "0"
-        while self._bucket.put(name, json.dumps(mine).encode(), if_generation=generation) is None:
+        for _ in range(LOCK_TRIES):
+            if self._bucket.put(name, json.dumps(mine).encode(), if_generation=generation) is not None:
+                self.token = mine["token"]
+                return True
             generation = self._bucket.list(name).get(name, "0")
             held = json.loads(self._bucket.get(name, generation) or b"{}")
             if held and (held["nonce"] != mine["nonce"] or RESERVED not in held):
-                break
-            held = mine
-        self.token = held["token"]
-        return bool(held["nonce"] == mine["nonce"])
+                self.token = held["token"]
+                return bool(held["nonce"] == mine["nonce"])
+        raise CallFailed(name, "it is another one each time", 412)
 
     def tell(self, document: Dict[str, Any]) -> None:
         """As of `StatusBoard`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 import attrs
 
@@ -11,12 +12,13 @@ from gputrain.backends.vertex import render
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.entrypoint import contract
-from gputrain.errors import PermissionDeniedError, RequestError
+from gputrain.errors import PermissionDeniedError, RequestError, TransientError
 from gputrain.gcp import MissingError, Objects, PreconditionError
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.objects import Stored
 from gputrain.gcp.shared import Kept
 from gputrain.records import CANCELLED
+from gputrain.records.board import TRIES
 
 BARRED = f"{CANCELLED} until it is asked for again"
 """In a lock that may be given back."""
@@ -86,12 +88,7 @@ class Locks:
         Raises:
             AccessError, TransientError: as Cloud Storage answers.
         """
-        generation = 0
-        while not self._is_put(job_id, CANCELLED, generation):
-            found = self._found(job_id)
-            if found is not None and _turn(found) is None:
-                return  # a job has it: that one is ended as a job
-            generation = 0 if found is None else found.generation
+        self._hold(job_id, CANCELLED, lambda _: True)
 
     def bar(self, job_id: str, turn: int) -> None:
         """The same, until it is given back. Errors as of `take`.
@@ -100,12 +97,19 @@ class Locks:
             turn: the generation of the record by which it is done: who is slow undoes nothing that was done
                 by a later one.
         """
+        self._hold(job_id, f"{BARRED} {turn}", lambda barred: barred < turn)
+
+    def _hold(self, job_id: str, text: str, is_due: Callable[[int], bool]) -> None:
+        """Write a lock, in the place of one that is barred for a turn before; a job's own stays."""
         generation = 0
-        while not self._is_put(job_id, f"{BARRED} {turn}", generation):
-            found = self._found(job_id)
-            if found is not None and ((barred := _turn(found)) is None or barred >= turn):
+        for _ in range(TRIES):
+            if self._is_put(job_id, text, generation):
                 return
+            found = self._found(job_id)
+            if found is not None and ((barred := _turn(found)) is None or not is_due(barred)):
+                return  # of a job, which is ended as a job
             generation = 0 if found is None else found.generation
+        raise TransientError(f"the lock of {job_id} is another one each time", fix="do the same once more")
 
     def give_back(self, job_id: str, turn: int) -> None:
         """Remove the lock that `bar` took, not for a later turn. Errors as of `take`."""

@@ -26,6 +26,7 @@ from gputrain.keeper.status import (
 )
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
 
 from .folders import opener, until
 
@@ -115,6 +116,14 @@ def test_a_reserved_lock_that_goes_to_others_while_it_is_taken_is_theirs(node, m
         patched.setattr(bucket.Bucket, "get", barred_meanwhile)
         assert not node.board.holds_lock()
     assert json.loads(node.read("lock")) == theirs
+
+
+def test_a_lock_that_is_another_one_each_time_is_given_up(node):
+    node.there.put(LOCK, json.dumps({"nonce": "ours", "token": "", RESERVED: True}).encode())
+    changed = ApiError(412, "At least one of the pre-conditions did not hold.", reason="conditionNotMet")
+    node.cloud.fail("storage.objects.insert", faults.Refuse(error=changed), times=None)
+    with pytest.raises(CallFailed, match="another one each time"):
+        node.board.holds_lock()
 
 
 def test_a_lock_that_is_removed_while_it_is_read_is_taken(node, monkeypatch):

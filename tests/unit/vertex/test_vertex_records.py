@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from gputrain.errors import JobLostError
+from gputrain.errors import JobLostError, TransientError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
 from gputrain_emulator import faults
@@ -256,3 +256,29 @@ def test_a_cancel_that_sees_only_what_did_nothing_keeps_what_comes_from_training
     recorder = make().recorder()
     assert recorder.board.read("bert-1").over == "cancelled"
     assert Objects(make()._access, "my-bucket").read("jobs/bert-1/lock").content == b"cancelled"
+
+
+@pytest.mark.parametrize("how", ["take", "bar"])
+def test_a_lock_that_is_another_one_each_time_is_given_up(make, cloud, how):
+    locks = make().recorder().locks
+    cloud.fail("storage.objects.insert", refusal(412), times=None)
+    with pytest.raises(TransientError, match="another one each time"):
+        locks.take("bert-1") if how == "take" else locks.bar("bert-1", 7)
+
+
+@pytest.mark.parametrize(
+    ("there", "taken", "barred"),
+    [
+        ("cancelled", "cancelled", "cancelled"),
+        ("9 2", "9 2", "9 2"),
+        ("cancelled until it is asked for again 6", "cancelled", "cancelled until it is asked for again 7"),
+        ("cancelled until it is asked for again 7", "cancelled", "cancelled until it is asked for again 7"),
+        ("cancelled until it is asked for again 8", "cancelled", "cancelled until it is asked for again 8"),
+    ],
+)
+def test_who_holds_a_lock_takes_the_place_of_earlier_turns_and_of_no_job(make, there, taken, barred):
+    locks, objects = make().recorder().locks, Objects(make()._access, "my-bucket")
+    for hold, then in ((lambda: locks.bar("bert-1", 7), barred), (lambda: locks.take("bert-1"), taken)):
+        objects.write("jobs/bert-1/lock", there.encode(), if_generation=None)
+        hold()
+        assert objects.read("jobs/bert-1/lock").content.decode() == then
