@@ -201,7 +201,7 @@ class Climb:
 
         Raises:
             OvertakenError: another has made it, and somebody was told: that refusal is no answer for the job.
-        UnclearError: nobody can tell what is left.
+            UnclearError: nobody can tell what is left.
         """
         recorder = self._around.boards.recorder(backend.name)
         if recorder is None or self._claim.record is None or self._claim.record.last is None:

@@ -118,5 +118,6 @@ class Traces:
 def _read(content: bytes) -> Json:
     """What a lock says; nothing where it is none: others may write to the bucket."""
     with suppress(ValueError, RecursionError):
-        return mapping(json.loads(content))
+        found = mapping(json.loads(content))
+        return found if isinstance(found.get("nonce", ""), str) else {}
     return {}

@@ -141,7 +141,9 @@ def test_what_has_run_and_starts_again_is_not_taken_for_what_may_come(recorder, 
     assert traces.has_begun(names(ASK))
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"{}", b"\xff", b"[" * 9999])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"{}", b"\xff", b"[" * 9999, b'{"nonce": [], "reserved": true}']
+)
 def test_a_lock_that_tells_of_no_ask_is_that_of_the_latest(recorder, content):
     recorder.gangs.traces.stored.write(LOCK, content, if_generation=0)
     assert recorder.bar(record(asks=(attrs.evolve(ASK, may_come=True),))) is None
