@@ -9,10 +9,12 @@ import contextlib
 import math
 import signal
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from gputrain.backends.abilities import FindsTheEnd, KeepsRecords, Recorder
+import attrs
+
+from gputrain.backends.abilities import BarsLate, FindsTheEnd, KeepsRecords, Recorder
 from gputrain.backends.base import (
     Backend,
     Bundle,
@@ -30,7 +32,7 @@ from gputrain.backends.base import (
 from gputrain.errors import GputrainError, ProviderError
 from gputrain.fields import shown
 from gputrain.lifecycle import Failure, Observation, State
-from gputrain.records import Board, Code, Record
+from gputrain.records import Ask, Board, Code, Record
 from gputrain.spec import TrainingSpec
 
 T = TypeVar("T")
@@ -165,9 +167,8 @@ def logs(backend: Backend, ref: JobRef, cursor: str) -> LogPage:
     """A page of the log."""
     with of(backend, ref.backend, "read the log of a job"):
         page = due("logs(...)", backend.logs(ref, cursor), LogPage)
-        all_due("logs(...).lines", page.lines, LogLine)
         due("logs(...).cursor", page.cursor, str)
-        return page
+        return attrs.evolve(page, lines=all_due("logs(...).lines", page.lines, LogLine))
 
 
 def cursor_near_end(backend: Backend, ref: JobRef, lines: int) -> str:
@@ -235,6 +236,36 @@ def clear(asked: Recorder, record: Record) -> bool:
     """Remove what was asked for last; whether it is gone."""
     with of(asked, record.latest.way.backend, "remove what was asked for"):
         return due("clear(...)", asked.clear(record), bool)
+
+
+def choices(asked: Recorder, name: str) -> Mapping[str, str]:
+    """What was chosen once for all jobs of the backend of that name."""
+    with of(asked, name, "tell its settings"):
+        return due("choices", asked.choices, Mapping)
+
+
+def may_come(asked: BarsLate, record: Record) -> bool:
+    """Whether the latest ask may come late, by what this process has sent."""
+    with of(asked, record.latest.way.backend, "tell whether a job may come late"):
+        return due("may_come(...)", asked.may_come(record), bool)
+
+
+def bar(asked: BarsLate, name: str, record: Record) -> Ask | None:
+    """Keep out what comes late; the ask whose job has come before."""
+    with of(asked, name, "keep a late job from training"):
+        return due("bar(...)", asked.bar(record), Ask, _NONE)
+
+
+def let_in(asked: BarsLate, record: Record) -> None:
+    """Let what is asked for now train."""
+    with of(asked, record.latest.way.backend, "let a job train"):
+        asked.let_in(record)
+
+
+def shut(asked: BarsLate, name: str, job_id: str) -> GputrainError | None:
+    """Have no job of an id begin any more; what was refused."""
+    with of(asked, name, "end what comes late"):
+        return due("shut(...)", asked.shut(job_id), GputrainError, _NONE)
 
 
 def code(asked: Recorder, name: str, code: Code) -> Bundle | None:

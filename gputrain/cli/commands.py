@@ -213,7 +213,7 @@ def _clean_up(options: argparse.Namespace) -> Exit:
     gone.left_out = tuple(dict.fromkeys((*found.left_out, *gone.left_out)))
     told = documents.of_orphans(gone, looked.backends, removed=removes)
     _show(options, attrs.evolve(gone.table, title="Removed"), told)
-    return Exit.OK
+    return Exit.AGAIN if gone.left_out else Exit.OK
 
 
 def _show(options: argparse.Namespace, value: object, told: documents.Json) -> None:

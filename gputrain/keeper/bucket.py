@@ -68,8 +68,9 @@ class StatusBucket:
             if self._bucket.put(name, json.dumps(mine).encode(), if_generation=generation) is not None:
                 self.token = mine["token"]
                 return True
-            generation = self._bucket.list(name).get(name, "0")
-            held = json.loads(self._bucket.get(name, generation) or b"{}")
+            there = self._bucket.list(name).get(name)
+            generation = there or "0"
+            held = json.loads(self._bucket.get(name, there) or b"{}") if there else {}
             if held and (held["nonce"] != mine["nonce"] or RESERVED not in held):
                 self.token = held["token"]
                 return bool(held["nonce"] == mine["nonce"])

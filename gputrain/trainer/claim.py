@@ -160,10 +160,7 @@ class Claim:
             self.record = record.answered(answer, scope, said)
 
     def share(self) -> None:
-        """Say that somebody is told of the job while its asker may be at it, who takes nothing back then.
-
-        Raises as `ask`.
-        """
+        """Say that somebody is told of the job, so that its asker takes nothing back. Raises as `ask`."""
         if self.record is not None and not self.record.latest.is_shared:
             self.write(self.record.shared())
 
@@ -209,9 +206,11 @@ class Claim:
         """
         if self.record is None or self.record.last is None:
             return
-        is_old = is_listed and not self.has_just_written()
-        writes = (is_shared and not self.record.latest.is_shared) or is_old
-        there = self.record if writes else self._standing()
+        there: Record | None = self.record
+        is_young = self.has_just_written() and not is_shared
+        writes = not is_young and (is_listed or is_shared > self.record.latest.is_shared)
+        with contextlib.suppress(*(GputrainError,) * is_young):  # a cancel may have come, and nobody else
+            there = self.record if writes else self._standing()
         while there is not None:
             if not writes or (is_shared and there.latest.is_shared):
                 return

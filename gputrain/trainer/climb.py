@@ -24,7 +24,7 @@ from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Claim
 from gputrain.trainer.context import Placed, Staged, Surroundings, whole
-from gputrain.trainer.undo import clear, keep_apart, take_back, unread
+from gputrain.trainer.undo import TRIED_S, clear, keep_apart, take_back, unread
 from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
@@ -149,7 +149,8 @@ class Climb:
         self._staged.send(backend)
         record = self._record(bundle)
         if recorder is not None:
-            record = attrs.evolve(record, settings={**record.settings, backend.name: recorder.choices})
+            chosen = seam.choices(recorder, backend.name)
+            record = attrs.evolve(record, settings={**record.settings, backend.name: chosen})
         ask = Ask(
             way=way_of(candidate), attempt=self._attempt, names=request.names, nonce=start.nonce,
             price_usd_h=candidate.price_usd_h,
@@ -207,7 +208,7 @@ class Climb:
         if recorder is None or self._claim.record is None or self._claim.record.last is None:
             return
         is_ours = self._claim.has_just_written()
-        if is_ours and not (isinstance(recorder, BarsLate) and recorder.may_come(self._claim.record)):
+        if is_ours and not (isinstance(recorder, BarsLate) and seam.may_come(recorder, self._claim.record)):
             return
         if not is_ours:
             self._claim.withdraw(goes_on=True)  # first: from now on nobody is told of it
@@ -247,9 +248,8 @@ class Climb:
         self._around.memory.learn(attempt)
 
     def _sleep_until(self, when: datetime) -> None:
-        pause_s = (when - self._around.now()).total_seconds()
         try:
-            self._around.wait(max(0.0, pause_s))
+            self._around.wait(max(0.0, (when - self._around.now()).total_seconds()))
         except (KeyboardInterrupt, StoppedError) as stop:
             if self._pending is not None:  # what was asked for last may be there
                 candidate, request = self._pending
@@ -275,13 +275,13 @@ class Climb:
         if self._is_shared:  # another process asks for the same, and may live
             return _end_it(request)
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, request.ref.place)
-        record = self._claim.record
+        record, since = self._claim.record, self._around.since()
         try:
             forget_untold()  # that it comes to this is what it asked for; one that comes from now on ends it
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
             is_gone = clear(self._around, backend, request, record)
-            if not is_gone and self._claim.give_up():  # it came meanwhile
+            if not is_gone and self._claim.give_up() and since.seconds < TRIED_S:  # it came meanwhile
                 is_gone = clear(self._around, backend, request, self._claim.record)
             if is_gone and self._may_rest:
                 self._claim.drop()

@@ -75,8 +75,12 @@ class Surroundings:
 
     def steady(self) -> Surroundings:
         """The same, with a date that nobody sets back: whoever waits by it would wait on."""
-        date, since = self.now(), Since(lambda: self.now().timestamp(), self.monotonic)
+        date, since = self.now(), self.since()
         return attrs.evolve(self, now=lambda: date + timedelta(seconds=since.seconds))
+
+    def since(self) -> Since:
+        """How long ago this was asked, by whichever clock says longer."""
+        return Since(lambda: self.now().timestamp(), self.monotonic)
 
     def wait(self, seconds: float) -> None:
         """Wait for room, or for another process. Raises StoppedError where somebody wants it to end."""

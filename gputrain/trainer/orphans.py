@@ -22,7 +22,8 @@ class Orphans(Shown, tuple[Orphan, ...]):
     @property
     def table(self) -> Table:
         """A row for each, with what it costs an hour."""
-        nothing = () if self else ("nothing: every VM of ours that was looked at has a living job",)
+        is_all = not self and not self.left_out
+        nothing = ("nothing: every VM of ours that was looked at has a living job",) * is_all
         return Table(
             title="Without a living job",
             columns=("name", "place", "job", "status", "$/h"),

@@ -271,7 +271,7 @@ class Restart:
         told, recorder = record.settings.get(backend.name), self._around.boards.recorder(backend.name)
         if told is None or recorder is None:
             return True
-        own = recorder.choices
+        own = seam.choices(recorder, backend.name)
         other = sorted(name for name in {*told, *own} if told.get(name) != own.get(name))
         if other:
             parts = ", ".join(f"{name}={told.get(name)!r} (here {own.get(name)!r})" for name in other)

@@ -16,6 +16,8 @@ from gputrain.trainer.context import Surroundings
 log = logging.getLogger("gputrain")
 
 LATE_S, LATE_EVERY_S = 4.0, 2.0
+TRIED_S = 60.0
+"""What was tried for longer is left to whoever comes next: somebody may wait who has pressed Ctrl-C."""
 
 
 def clear(around: Surroundings, backend: Backend, request: Request, record: Record | None) -> bool:
@@ -26,7 +28,7 @@ def clear(around: Surroundings, backend: Backend, request: Request, record: Reco
     """
     recorder = around.boards.recorder(backend.name)
     settles_s = LATE_S if recorder is None else recorder.settles_s
-    waited_s, is_gone = 0.0, recorder is None
+    since, waited_s, is_gone = around.since(), 0.0, recorder is None
     while True:
         if recorder is not None and record is not None:
             try:
@@ -36,7 +38,7 @@ def clear(around: Surroundings, backend: Backend, request: Request, record: Reco
                 log.warning("nobody can tell what is left of %s: %s", record.job_id, error.what)
         elif _cancelled(backend, request.ref):
             return True
-        if waited_s >= settles_s:
+        if waited_s >= settles_s or since.seconds >= TRIED_S:
             return is_gone
         around.sleep(LATE_EVERY_S)
         waited_s += LATE_EVERY_S
@@ -63,7 +65,8 @@ def unread(ref: JobRef, error: GputrainError) -> UnclearError:
     return UnclearError(
         f"{ref.name} was made in {ref.place}, and nobody can tell whether it is the only one of its key",
         why=f"{error.what}: {error.why}",
-        fix=f"{error.fix or 'wait a moment'}; then submit it again with the same key, which takes it up",
+        fix=f"{error.fix or 'wait a moment'}; then take it up with gputrain.attach({ref.uri!r}), or submit it"
+        " again with the same key",
     )
 
 
@@ -82,7 +85,7 @@ def end_elsewhere(around: Surroundings, record: Record | None, backend: str) -> 
             if recorder is not None and record.backend == name:
                 seam.cancel(around.backends[name], seam.name_of(recorder, record))
             elif (barring := _barring(around.boards, record, name)) is not None:
-                refused = barring.shut(record.job_id) or refused
+                refused = seam.shut(barring, name, record.job_id) or refused
         except GputrainError as error:  # noqa: PERF203  # the next one is ended all the same
             refused = error
     return refused
@@ -125,7 +128,7 @@ def keep_apart(boards: Boards, record: Record) -> Ask | None:
     asked: object = boards.recorder(record.latest.way.backend)
     try:
         if (come := keep_out(boards, record)) is None and isinstance(asked, BarsLate):
-            asked.let_in(record)
+            seam.let_in(asked, record)
     except (AccessError, RequestError) as error:
         raise UnclearError(
             f"{record.job_id} may come yet where it was asked for, and train beside another",
@@ -137,7 +140,7 @@ def keep_apart(boards: Boards, record: Record) -> Ask | None:
 
 def keep_out(boards: Boards, record: Record) -> Ask | None:
     """See that nothing trains that comes late; the ask of which something came before. Errors as of `bar`."""
-    found = (recorder.bar(record) for recorder in unseen(boards, record).values())
+    found = (seam.bar(recorder, name, record) for name, recorder in unseen(boards, record).items())
     return next((come for come in list(found) if come is not None), None)
 
 

@@ -61,10 +61,10 @@ def lately_refused(
 ) -> tuple[Attempt, ...]:
     """What places of the present attempt that were asked so lately have answered, by the board's clock.
 
-    Whoever submits what was given up or taken back asks all of them anew.
+    Whoever submits what has ended, was given up or taken back asks all of them anew.
     """
     attempts = []
-    for ask in () if record.is_to_end else record.asks:
+    for ask in () if record.over else record.asks:
         outcome, one = _REFUSALS.get(ask.answer), candidate_of(ask, found)
         is_fresh = ask.attempt == record.attempt and record.now - ask.at < within_s
         if outcome is not None and one is not None and is_fresh:

@@ -65,13 +65,15 @@ class VmGuest:
             self.remove(self.vm.name)
             return
         generation = "0"
+        tries = 0
         while not self.guests.put(bucket, name, lock, if_generation=generation):
-            before, generation = generation, self.guests.generation(bucket, name)
+            generation = self.guests.generation(bucket, name)
             held = json.loads(self.guests.get(bucket, name) or b"{}")
-            if held.get("nonce") != self.job["nonce"] or ("reserved" in held and generation == before):
+            tries += 1
+            if tries > 5 or (held and held["nonce"] != self.job["nonce"]):
                 self.remove(self.vm.name)
                 return
-            if "reserved" not in held:
+            if held and "reserved" not in held:
                 break
         self.tell("waiting")
         self.after(2.0, self.prepared)

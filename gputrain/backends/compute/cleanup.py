@@ -168,6 +168,8 @@ class Remains:
             record = board.read(job_id)
             if record is None or record.last is None or not (gang := VmNames.of(record)).queue:
                 return
+            if gang.nonce != seen.ask:  # a look of before: what was asked for since is none of its
+                return
             queue, cause = self._gangs.queue, causes.of(seen.failure.kind if seen.failure else "")
             if told is not None and not record.over:
                 if not is_over and not (told["is_late"] and queue.cancel(gang.zone, gang.queue)):

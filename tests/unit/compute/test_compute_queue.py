@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import pytest
 from google.cloud.compute_v1 import InstanceGroupManagerResizeRequestsClient
 
@@ -181,6 +182,19 @@ def test_nobody_waits_longer_than_the_spec_allows(cloud, road, spec):
     cloud.clock.advance(600)
     assert things(cloud) == []
     assert cloud.cost_usd == 0
+
+
+def test_an_old_look_ends_no_wait_that_began_since(cloud, road, spec):
+    full(cloud)
+    ref = road.submit(spec(max_wait_duration="2h"), job_id="bert-1")
+    cloud.clock.advance(7300)
+    late = road.backend.observe(ref)
+    assert late.raw["queue"]["is_late"]
+    board = road.backend.recorder().board
+    road.backend._remains.leave_queue(board, "bert-1", attrs.evolve(late, ask="00000000beef"))
+    assert (board.read("bert-1").over, len(things(cloud))) == ("", 3)
+    road.backend._remains.leave_queue(board, "bert-1", late)
+    assert board.read("bert-1").over == "wait_limit"
 
 
 def test_a_wait_that_is_too_long_is_not_ended_while_google_serves_it(cloud, road, spec):

@@ -125,7 +125,6 @@ def test_a_place_that_no_record_can_hold_is_refused_by_the_plan(world, script, p
         (("",), "", {}),
         (("a",), "of it", {}),
         (("a",), "", {"pool": 7}),
-        (("a",), "", None),
     ],
 )
 def test_what_could_not_be_read_again_is_neither_written_nor_asked(

@@ -211,6 +211,22 @@ def test_a_job_that_is_cancelled_the_moment_after_it_was_asked_for_is_not_told_o
     assert not stands(mine)
 
 
+def test_what_was_asked_for_just_now_stands_where_nobody_can_read_its_record(
+    claim, clocks, home, monkeypatch
+):
+    mine = claim()
+    mine.ask(fresh(home), ASK)
+
+    def fails(_job_id):
+        raise TransientError("the bucket is away")
+
+    monkeypatch.setattr(home, "read", fails)
+    assert stands(mine)
+    clocks.pass_by(SURE_S)
+    with pytest.raises(TransientError):
+        stands(mine)
+
+
 @pytest.mark.parametrize(
     ("change", "is_ours"),
     [
@@ -307,7 +323,7 @@ def test_only_what_says_that_a_place_is_full_passes_it_over_and_only_in_its_atte
     assert not lately_refused(later, [CANDIDATE])
 
 
-@pytest.mark.parametrize("over", [WITHDRAWN, CANCELLED])
+@pytest.mark.parametrize("over", [WITHDRAWN, CANCELLED, "wait_limit", "stockout_region"])
 def test_who_submits_what_was_given_up_asks_anew(over):
     assert not lately_refused(attrs.evolve(asked_at(0, BEGAN), over=over), [CANDIDATE])
 

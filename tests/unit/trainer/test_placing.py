@@ -10,7 +10,7 @@ from gputrain.records import CANCELLED, WITHDRAWN
 from gputrain.retry import QUEUE
 from gputrain.trainer.claim import TURN_S
 from gputrain.trainer.placing import LOOK_EVERY_S
-from gputrain.trainer.undo import LATE_EVERY_S, LATE_S
+from gputrain.trainer.undo import LATE_EVERY_S, LATE_S, TRIED_S
 from tests.unit.trainer.places import FULL, JOB, Place
 
 STOP = KeyboardInterrupt()
@@ -86,6 +86,23 @@ def test_a_ctrl_c_in_a_create_looks_for_what_may_come_late_as_long_as_it_may(
     assert len(place.cleared) == len(slept) + 1
     there = told(board)
     assert (there and there.over) == (None if is_gone else WITHDRAWN)
+
+
+@pytest.mark.parametrize(("takes_s", "count"), [(TRIED_S - 3, 2), (TRIED_S + 1, 1)])
+def test_what_was_tried_for_long_after_a_ctrl_c_is_left_to_whoever_comes_next(
+    world, board, submit, takes_s, count
+):
+    place = Place("compute", board)
+    clear = place.clear
+
+    def slowly(record):
+        world.sleep(takes_s)
+        return clear(record)
+
+    place.clear, place.settles_s, place.clears, place.answers = slowly, 2.0, [False] * 9, [STOP]
+    with pytest.raises(KeyboardInterrupt, match="it may be there"):
+        submit(place)
+    assert len(place.cleared) == count
 
 
 def test_a_ctrl_c_after_a_refusal_says_what_came_of_both(board, submit):
@@ -281,7 +298,10 @@ def test_a_record_that_cannot_be_read_after_a_create_is_told_and_nothing_else_is
     with pytest.raises(UnclearError, match="nobody can tell whether it is the only one of its key") as caught:
         submit(place)
     assert caught.value.why.startswith("the bucket is gone")
-    assert caught.value.fix.startswith("look; then submit it again with the same key")
+    assert caught.value.fix.startswith(
+        "look; then take it up with gputrain.attach('gputrain://compute/p/east-a/"
+    )
+    assert caught.value.fix.endswith(", or submit it again with the same key")
     assert len(place.asked) == 1
 
 

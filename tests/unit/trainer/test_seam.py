@@ -5,15 +5,20 @@ import math
 import re
 import signal
 
+import attrs
 import pytest
 
 from gputrain import ProviderError, State
+from gputrain.backends import seam
 from gputrain.backends.base import LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
 from gputrain.lifecycle import Observation
 from gputrain.preflight import Check, Finding
 from gputrain.quota import Quotas
+from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Staged
+from gputrain.trainer.undo import given_up, keep_out
+from tests.unit.records.values import ASK, WAY, record
 from tests.unit.trainer.places import JOB, Place
 
 ASKED = {"gpu": "L4:1"}
@@ -148,6 +153,35 @@ def test_a_recorder_that_says_what_it_cannot_mean_names_its_backend_and_nothing_
     trainer = world.trainer(rack, Place("other"))
     assert field in told_by(lambda: trainer.submit(script, **ASKED)).why
     assert rack.asked == []
+
+
+def test_settings_that_are_none_name_their_backend_and_nothing_is_asked(world, script):
+    rack = Rack(board=world.board())
+    rack.choices = None
+    told = told_by(lambda: world.trainer(rack, Place("other")).submit(script, **ASKED))
+    assert (told.why, rack.asked) == ("TypeError: choices is None, where Mapping is due", [])
+
+
+class LateRack(Rack):
+    """One whose jobs may come late."""
+
+    may_come = bar = let_in = shut = Rack._nothing
+
+
+@pytest.mark.parametrize("answer", [DOWN, KeyError("job"), "no ask"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rack, there: seam.may_come(rack, there),
+        lambda rack, there: keep_out(Boards({"rack": rack}), there),
+        lambda rack, there: given_up(Boards({"rack": rack}), rack.board, there),
+        lambda rack, there: seam.shut(rack, "rack", there.job_id),
+    ],
+)
+def test_who_keeps_late_jobs_from_training_is_named_as_well(world, call, answer):
+    rack = LateRack("may_come", "bar", "let_in", "shut", answer=answer, board=world.board())
+    ask = attrs.evolve(ASK, way=attrs.evolve(WAY, backend="rack"), answer="no room", may_come=True)
+    told_by(call, rack, record(asks=(ask,)))
 
 
 @pytest.mark.parametrize("answer", ["", 7, object])
