@@ -207,7 +207,7 @@ def _clean_up(options: argparse.Namespace) -> Exit:
     if not options.yes and not options.json:
         show(attrs.evolve(found.table, title="Would be removed"))
         if not found or not confirmed(f"Remove {len(found)}?", "gputrain clean-up --yes"):
-            return Exit.OK
+            return Exit.AGAIN if found.left_out else Exit.OK
     removes = options.yes or not options.json
     gone = trainer.clean_up(found) if removes else found
     gone.left_out = tuple(dict.fromkeys((*found.left_out, *gone.left_out)))
