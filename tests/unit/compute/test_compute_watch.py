@@ -37,19 +37,26 @@ def watchers(cloud, road, make, code):
         max_run_duration="3h", max_wait_duration="2h",
     )  # fmt: skip
     refs = [road.submit(spec, job_id=f"job-{number}") for number in range(JOBS)]
-    trainer = Trainer(make(), sleep=cloud.clock.advance)
+    now = lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc)  # noqa: E731
+    trainer = Trainer(make(), sleep=cloud.clock.advance, now=now)
     return [trainer.attach(ref.uri) for ref in refs]
 
 
-def watch(cloud, jobs, minutes=MINUTES):
-    """Look at each every 5 s, as `wait` does; requests a minute, all together."""
+def is_a_look(method):
+    """No call by which a round asks for machines: those write, and follow an operation."""
+    return method.endswith((".get", "ist")) and not method.endswith("Operations.get")
+
+
+def watch(cloud, jobs, minutes=MINUTES, counts=lambda _: True):
+    """Look at each every 5 s, as `wait` does; requests a minute that count, all together."""
     start, began = len(cloud.requests), cloud.clock.now()
     while cloud.clock.now() - began < minutes * 60:
         for job in jobs:
             job.refresh()
             job.supervise()
         cloud.clock.advance(5)
-    return (len(cloud.requests) - start) / minutes
+    asked = [one.method for one in cloud.requests[start:]]
+    return sum(map(counts, asked)) / (cloud.clock.now() - began) * 60
 
 
 def say(cloud, backend, ref, **document):
@@ -107,7 +114,7 @@ def test_many_jobs_that_are_interrupted_and_wait_for_room_cost_few_calls(cloud, 
     for zone in "abcf":
         cloud.stock(f"us-central1-{zone}", "g2-standard-4", 0)
     watch(cloud, watchers, 12)  # each asks every zone again, in rounds that grow rare
-    assert watch(cloud, watchers) <= MOST_A_MINUTE
+    assert watch(cloud, watchers, counts=is_a_look) <= MOST_A_MINUTE
     assert {job.state for job in watchers} == {State.INTERRUPTED}
 
 
