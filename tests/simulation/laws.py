@@ -190,8 +190,15 @@ def _taken_back(world):
         ]  # fmt: skip
         for last in ended:
             goes_on = any(one.until > last.until for one in lives)
+            goes_on = goes_on or _is_a_rest(last, lives)
             if not goes_on and not any(one.code is not None and one.until <= last.until for one in trained):
                 yield act, last
+
+
+def _is_a_rest(last, lives):
+    """Whether another of its gang had gone by itself, so that whoever watches ended the rest."""
+    gang = [one for one in lives if one.nonce == last.nonce and one.until < last.until]
+    return any(not _was_ended(one) for one in gang)
 
 
 def _left(world):

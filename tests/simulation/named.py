@@ -576,6 +576,11 @@ NAMED = {
         ),
         happenings=(Happening(at_s=150.0, kind="preempt"),),
     ),
+    "a cancel while lists show the VM of before under its name": _calm(
+        limit_s=600, lag_s=45.0, ends=("hangs",),
+        clients=(_client("A", "submit", "submit"), _client("B", "submit", "cancel", starts_s=60.0)),
+        mishaps=_mishaps("A", "ctrl-c before", 1, on="GET records%2F"),
+    ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "html", *range(1, 12, 2), on="records%2F"),

@@ -58,8 +58,7 @@ class Looks:
     def __init__(
         self, calls: Calls, bucket: BucketPrefix, stored: Objects, account: str, queue: Queue
     ) -> None:
-        self._calls = calls
-        self._queue = queue
+        self._calls, self._queue = calls, queue
         self._bucket = bucket
         self._stored = stored
         self._account = account
@@ -210,7 +209,8 @@ class Looks:
         if len(found) < len(gang.names):  # gone, or its labels were edited by hand
             stem = gang.names[0].rpartition("-")[0]
             by_name = self._calls.instances(gang.zone, f'name eq "{stem}-[0-9]+"')
-            found |= {str(vm["name"]): vm for vm in by_name.seen if vm["name"] in gang.names}
+            named = {str(vm["name"]): vm for vm in by_name.seen if not gang.is_anothers(vm)}
+            found |= {name: named[name] for name in gang.names if name in named}
             is_whole = is_whole and by_name.is_whole
         return found, is_whole
 
