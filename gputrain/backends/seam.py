@@ -40,7 +40,7 @@ _NONE = type(None)
 
 
 class UnforeseenError(ProviderError):
-    """A backend raised what is no error of ours: nobody knows what it has done."""
+    """A backend raised what is no error of ours, or answered what is not due: nobody knows what it did."""
 
 
 @contextlib.contextmanager

@@ -100,14 +100,14 @@ class Locks:
         self._hold(job_id, f"{BARRED} {turn}", lambda barred: barred < turn)
 
     def _hold(self, job_id: str, text: str, is_due: Callable[[int], bool]) -> None:
-        """Write a lock, in the place of one that is barred for a turn before; a job's own stays."""
+        """Write a lock, also over one of a turn that may give way; a job's own stays."""
         generation = 0
         for _ in range(TRIES):
             if self._is_put(job_id, text, generation):
                 return
             found = self._found(job_id)
             if found is not None and ((barred := _turn(found)) is None or not is_due(barred)):
-                return  # of a job, which is ended as a job
+                return  # a job has it, which is ended as a job, or a turn that is later
             generation = 0 if found is None else found.generation
         raise TransientError(f"the lock of {job_id} is another one each time", fix="do the same once more")
 

@@ -114,7 +114,9 @@ def test_many_jobs_that_are_interrupted_and_wait_for_room_cost_few_calls(cloud, 
     for zone in "abcf":
         cloud.stock(f"us-central1-{zone}", "g2-standard-4", 0)
     watch(cloud, watchers, 12)  # each asks every zone again, in rounds that grow rare
+    before = len(cloud.requests)
     assert watch(cloud, watchers, counts=is_a_look) <= MOST_A_MINUTE
+    assert "compute.instances.bulkInsert" in {one.method for one in cloud.requests[before:]}
     assert {job.state for job in watchers} == {State.INTERRUPTED}
 
 
