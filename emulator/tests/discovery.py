@@ -81,6 +81,7 @@ class Method:
     service: str
     id: str
     http_method: str
+    path: str
     pattern: re.Pattern[str]
     weight: int
     raw: Mapping[str, Any]
@@ -117,8 +118,19 @@ def validate(exchange: Exchange) -> list[Problem]:
 
 def find_method(http_method: str, path: str) -> Method | None:
     """The documented method that serves `path`, the one with most literal text when several match."""
-    found = [m for m in methods() if m.http_method == http_method and m.pattern.fullmatch(path)]
-    return max(found, key=lambda m: m.weight, default=None)
+    begins, slashes = path.split("/", 2)[1:2], path.count("/")
+    rows = [m for depth in (slashes, None) for m in _by_shape().get((http_method, *begins, depth), ())]
+    return max((m for m in rows if m.pattern.fullmatch(path)), key=lambda m: m.weight, default=None)
+
+
+@cache
+def _by_shape() -> Mapping[tuple[str | int | None, ...], list[Method]]:
+    """The methods by verb, first segment, and how many slashes their paths have: None where any may."""
+    shapes: dict[tuple[str | int | None, ...], list[Method]] = {}
+    for method in methods():
+        depth = None if "{+" in method.path else method.path.count("/")
+        shapes.setdefault((method.http_method, method.path.split("/", 2)[1], depth), []).append(method)
+    return shapes
 
 
 @cache
@@ -160,6 +172,7 @@ def _method(
         service=service,
         id=raw["id"],
         http_method=raw["httpMethod"],
+        path=path,
         pattern=re.compile(pattern),
         weight=weight,
         raw=raw,
