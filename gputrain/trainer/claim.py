@@ -246,8 +246,8 @@ class Claim:
         return come is not None
 
     def _standing(self) -> Record | None:
-        """The record as it is now, if our ask is still the latest, and open: nobody has ended the job."""
-        return self._ours(self._home.read(self._job_id))
+        """The record if our ask is still its latest, and open; it is gone only if two reads say so."""
+        return self._ours(self._home.read(self._job_id) or self._home.read(self._job_id))
 
     def _ours(self, there: Record | None) -> Record | None:
         if there is None or there.over or not there.is_open or self.record is None:

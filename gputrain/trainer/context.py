@@ -23,6 +23,12 @@ from gputrain.trainer.boards import Boards
 from gputrain.trainer.choice import check_own
 from gputrain.trainer.ways import candidate_of
 
+REPEATABLE_S = 3000.0
+"""How old an ask may be that is repeated: of a service that knows one request from two for some time only.
+
+Source: at least an hour for Google's, by AIP-155; Compute Engine itself publishes nothing, read 2026-11-20.
+"""
+
 
 class Memory:
     """What the submits of one trainer learn from each other: where there was no room. Shared by threads."""
@@ -200,13 +206,15 @@ def again(
 ) -> tuple[Candidate, Request] | None:
     """A record's latest ask, rendered from this process's own settings under the nonce that it has.
 
-    None where its backend does not know one request from two, or where these settings would ask for
-    something else.
+    None where its backend does not know one request from two, or not any more, or where these settings would
+    ask for something else.
     """
     last = record.last
     candidate = None if last is None else candidate_of(last, found)
     recorder = None if candidate is None else around.boards.recorder(candidate.backend)
     if last is None or candidate is None or recorder is None or not recorder.repeats:
+        return None
+    if recorder.turn_s and record.now - last.at > REPEATABLE_S:
         return None
     backend = around.backends[candidate.backend]
     try:

@@ -31,11 +31,10 @@ from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
 from gputrain.trainer.next import LATE, Next, end_of_wait, has_left, is_late, is_placeless, late, rest_s
-from gputrain.trainer.undo import end_elsewhere
+from gputrain.trainer.undo import end_elsewhere, is_ended_in_copy
 from gputrain.trainer.ways import FULL_FOR_S, candidate_of, lately_refused, ways_on
 
 log = logging.getLogger("gputrain")
-Attempts = tuple[Attempt, ...]
 _NO_CODE = "its code is not where %s could find it from here"
 
 
@@ -51,7 +50,7 @@ class Restart:
 
     def way_on(self, seen: Observation) -> str:
         """What comes next for a job that is at no place after all; empty where that is its end."""
-        record = self._read() if is_placeless(seen) else None
+        record = self.record() if is_placeless(seen) else None
         if record is None or record.over:
             return ""
         if not record.is_open:
@@ -93,7 +92,7 @@ class Restart:
         known = self._claim.record
         if known is not None and not known.is_open and self._claim.is_younger(known, rest_s(known)):
             return stays  # many wait for room: what is not due costs no call
-        record = self._read()
+        record = self.record()
         if record is None or record.over:
             return stays
         following = self._next(record, seen)
@@ -106,7 +105,7 @@ class Restart:
 
     def elsewhere(self, backend: Backend, seen: Observation | None) -> tuple[JobRef, Backend] | None:
         """Where others have gone on with it, by another name; None where it is, or was left, here."""
-        record = self._read() if seen is None or is_placeless(seen) else None
+        record = self.record() if seen is None or is_placeless(seen) else None
         return None if record is None else self._taker(record, backend)
 
     def _taker(self, record: Record, backend: Backend) -> tuple[JobRef, Backend] | None:
@@ -123,7 +122,7 @@ class Restart:
         record, own = None, self._around.boards.of(backend.name)
         refused: GputrainError | None = None
         try:
-            record = self._read()
+            record = self.record()
         except GputrainError as error:  # which keeps nothing from being ended
             refused = error
         if record is not None and own is not None and record.home != own.name:
@@ -133,16 +132,15 @@ class Restart:
         if record is not None:  # it may have gone on since this name was told
             ref, backend = self._taker(record, backend) or (ref, backend)
         seam.cancel(backend, ref)
-        refused = end_elsewhere(self._around, self._read(), backend.name) or refused
+        if is_ended_in_copy(self._around.boards, record, backend.name):
+            refused = self._claim.end(CANCELLED)
+        refused = end_elsewhere(self._around, self.record(), backend.name) or refused
         if refused is not None:
             raise refused
 
     def record(self) -> Record | None:
-        """What was asked for the job, as it is written now."""
-        return self._read()
-
-    def _read(self) -> Record | None:
-        """The record; None also where it is none, or kept where this process may not write."""
+        """What was asked for the job, as it is written now; None also where it is none, or kept where this
+        process may not write."""
         try:
             keeps = any(self._around.boards.of(name) is not None for name in self._around.backends)
             return self._claim.read() if keeps else None
@@ -257,8 +255,7 @@ class Restart:
     def _ladder(self, following: Next, found: tuple[Candidate, ...]) -> Ladder:
         # Only a job that never ran passes its refusals on; one that was interrupted may go where it was.
         # Without a wait it goes round once, however late somebody looks.
-        waits = following.record.training_spec.max_wait_duration is not None
-        within_s = FULL_FOR_S if waits else math.inf
+        within_s = math.inf if following.record.training_spec.max_wait_duration is None else FULL_FOR_S
         seed = lately_refused(following.record, found, within_s=within_s) if following.is_late else ()
         return Ladder(candidates=found, attempts=Ledger(seed))
 
@@ -278,7 +275,9 @@ class Restart:
             self._say(f"{self._job_id} can be started again by a {backend.name} backend with {parts}")
         return not other
 
-    def _leaving(self, following: Next, found: tuple[Candidate, ...], placed: Placed | None) -> Attempts:
+    def _leaving(
+        self, following: Next, found: tuple[Candidate, ...], placed: Placed | None
+    ) -> tuple[Attempt, ...]:
         """What the ledger says of the place that the job leaves; nothing of one that refused it before."""
         last = following.record.last
         one = None if last is None else candidate_of(last, found)

@@ -91,6 +91,15 @@ def end_elsewhere(around: Surroundings, record: Record | None, backend: str) -> 
     return refused
 
 
+def is_ended_in_copy(boards: Boards, record: Record | None, backend: str) -> bool:
+    """Whether a backend has ended a job on its own board, which keeps a copy of a record of elsewhere."""
+    own = None if record is None else boards.of(backend)
+    if record is None or own is None or own.name == record.home:
+        return False
+    copy = own.read(record.job_id)
+    return copy is not None and copy.home == record.home and copy.over == CANCELLED
+
+
 def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
     """The backends of which a job of this record may come yet that nobody has seen; by their names.
 

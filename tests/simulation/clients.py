@@ -173,7 +173,10 @@ class Client:
             self.jobs(act)
         if self.job is None:
             raise NothingToDo
+        is_ended = self.world.is_withdrawn
         self.job.cancel()
+        if is_ended:  # a list may show what a Ctrl-C has taken back: its key is free, and stays so
+            raise NothingToDo
 
     def jobs(self, _):
         asked_at = self.world.cloud.clock.now()

@@ -581,6 +581,15 @@ NAMED = {
         clients=(_client("A", "submit", "submit"), _client("B", "submit", "cancel", starts_s=60.0)),
         mishaps=_mishaps("A", "ctrl-c before", 1, on="GET records%2F"),
     ),
+    "a cancel of sixteen VMs that cannot be deleted": _calm(
+        nodes=16, limit_s=7200, ends=("hangs",), clients=(_client("A", "submit", "cancel"),),
+        mishaps=_mishaps("A", "refused", 0, on="DELETE /instances", status=503, lasts_s=9000.0),
+    ),
+    "a part of a gang that cannot be deleted, and no room for the rest": _calm(
+        nodes=16, limit_s=7200, ends=("hangs",), stock=(("us-central1-a", 12),),
+        clients=(_client("A", "submit"),),
+        mishaps=_mishaps("A", "refused", 0, on="DELETE /instances", status=503, lasts_s=9000.0),
+    ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "html", *range(1, 12, 2), on="records%2F"),

@@ -126,7 +126,7 @@ PLANTS = (
         "                    denied[name] = error\n"
         "                except (RequestError, TransientError) as error:"
         "  # on its way out, or the service is away\n"
-        "                    refused: GputrainError = error\n",
+        "                    refused = error\n",
         instead="                except GputrainError:\n                    del left[name]\n",
     ),
     Plant(

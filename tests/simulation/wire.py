@@ -112,10 +112,11 @@ class Wire:
 
     def _answer(self, request, found):
         """Status, headers and body, as the emulator gives them, or what came instead."""
+        strange = next((one.kind for one in found if one.kind in ("html", "list")), "")
+        if strange:
+            body, kind = (HTML, "text/html") if strange == "html" else (b"[]", "application/json")
+            return 200, {"Content-Type": kind, "Date": self._date()}, body
         for one in found:
-            if one.kind in ("html", "list"):
-                body, kind = (HTML, "text/html") if one.kind == "html" else (b"[]", "application/json")
-                return 200, {"Content-Type": kind, "Date": self._date()}, body
             if one.kind == "refused":
                 error = ApiError(one.status, "drawn by the schedule", reason=_REASONS.get(one.status, ""))
                 self.cloud.world.faults.order("*", Refuse(error=error))

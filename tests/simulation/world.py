@@ -9,7 +9,7 @@ from tests.simulation.bystanders import Bystanders
 from tests.simulation.clients import Client, job_id_of
 from tests.simulation.cloud import new_cloud
 from tests.simulation.guests import Guests
-from tests.simulation.laws import judge_after, judge_at_rest, judge_seen, judge_told
+from tests.simulation.laws import billable, judge_after, judge_at_rest, judge_seen, judge_told
 from tests.simulation.lives import Lives
 from tests.simulation.truth import Truth
 from tests.simulation.turns import Turns
@@ -71,6 +71,12 @@ class World:
         for one in schedule.mishaps:
             self.wire.mishaps.append(one)
         self.wire.lag = named("lag", seconds=schedule.lag_s) if schedule.lag_s else None
+
+    @property
+    def is_withdrawn(self):
+        """Whether nothing is there of the job, and no record of it."""
+        is_known = self.cloud.storage.objects.exists("my-bucket", f"team/records/{self.job_id}.json")
+        return not is_known and not billable(self, and_queue=True)
 
     def live(self):
         """Run it to its end."""

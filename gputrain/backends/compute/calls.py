@@ -119,14 +119,14 @@ class Calls:
 
         return self._written(sent, asked, f"create the VMs in {zone}")
 
-    def delete(self, zone: str, name: str, request_id: str) -> Json:
+    def delete(self, zone: str, name: str, request_id: str, *, policy: Policy = WRITE) -> Json:
         """Delete a VM; the operation.
 
         Raises:
             MissingError: there is none of that name.
         """
         asked = {"project": self.access.project, "zone": zone, "instance": name, "request_id": request_id}
-        return self._written(self._instances().delete_unary, asked, f"delete {name}")
+        return self._written(self._instances().delete_unary, asked, f"delete {name}", policy)
 
     def _instances(self) -> Any:
         return self.client("InstancesClient")
@@ -137,11 +137,13 @@ class Calls:
 
         return self.access.client(getattr(compute_v1, name), self.access.url(Api.COMPUTE))
 
-    def _written(self, call: Callable[..., Any], asked: Mapping[str, Any], action: str) -> Json:
+    def _written(
+        self, call: Callable[..., Any], asked: Mapping[str, Any], action: str, policy: Policy = WRITE
+    ) -> Json:
         return self.access.tried(
             lambda: plain(call(request=dict(asked), timeout=WRITE.call_s, retry=None)),
             action=action,
-            policy=WRITE,
+            policy=policy,
             place=str(asked["zone"]),
         )
 

@@ -172,6 +172,8 @@ class Remains:
                 return
             queue, cause = self._gangs.queue, causes.of(seen.failure.kind if seen.failure else "")
             if told is not None and not record.over:
+                if not record.is_open:  # a look of before: it was answered since, and may go on
+                    return
                 if not is_over and not (told["is_late"] and queue.cancel(gang.zone, gang.queue)):
                     return  # it may wait, or it is being served this very moment
                 if is_over and cause.fault in (Blame.CAPACITY, Blame.QUOTA) and not told["is_late"]:

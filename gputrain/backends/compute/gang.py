@@ -35,6 +35,7 @@ from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.records import Board
+from gputrain.retry import ONCE, WRITE
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
@@ -179,7 +180,7 @@ class Gangs:
                 if name in asked or vm["status"] == "STOPPING":
                     continue
                 try:
-                    self._delete(gang.zone, name)
+                    self._delete(gang.zone, name, refused)
                     asked.add(name)
                 except GputrainError as error:
                     refused = error  # Google may roll it back by itself, so it is looked at again
@@ -203,15 +204,16 @@ class Gangs:
 
     def _end_vms(self, gang: VmNames) -> None:
         left, since, denied = self.look(gang), Since(self.calls.access.now), dict[str, AccessError]()
+        refused: GputrainError | None = None
         while left:
             for name in list(left):
                 try:
-                    self._delete(gang.zone, name)
+                    self._delete(gang.zone, name, refused)
                     del left[name]
                 except AccessError as error:  # noqa: PERF203  # the others may be deleted
                     denied[name] = error
                 except (RequestError, TransientError) as error:  # on its way out, or the service is away
-                    refused: GputrainError = error
+                    refused = error
             if not left:
                 return
             if left.keys() <= denied.keys():
@@ -243,9 +245,10 @@ class Gangs:
         singly = (self.calls.instance(gang.zone, name) for name in gang.names if name not in listed)
         return {**listed, **{str(vm["name"]): vm for vm in singly if vm is not None and gang.owns(vm)}}
 
-    def _delete(self, zone: str, name: str) -> None:
+    def _delete(self, zone: str, name: str, refused: GputrainError | None = None) -> None:
+        """Delete a VM, with patience unless another was refused before: then each is tried once a round."""
         with contextlib.suppress(MissingError):
-            self.calls.delete(zone, name, str(uuid.uuid4()))
+            self.calls.delete(zone, name, str(uuid.uuid4()), policy=ONCE if refused else WRITE)
 
     def _has_come(self, gang: VmNames) -> bool:
         """Whether another try of this ask has made the VMs; they may train, and somebody be told of them."""

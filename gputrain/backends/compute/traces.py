@@ -33,9 +33,19 @@ class Traces:
     board: Board
 
     def has_begun(self, gang: VmNames) -> bool:
-        """Whether one of its VMs has come so far as to take the lock; in 0.1 it told of no ask."""
+        """Whether all of its VMs have come: one took the lock, and each has written of itself.
+
+        Of a half gang one may have taken it, and waited for the others in vain. In 0.1 it told of no ask.
+        """
         held = self._held(gang.job_id, gang.attempt)
-        return held is not None and held.get("nonce", gang.nonce) == gang.nonce and RESERVED not in held
+        if held is None or held.get("nonce", gang.nonce) != gang.nonce or RESERVED in held:
+            return False
+        if len(gang.names) == 1:
+            return True
+        objects = JobObjects(bucket=self.bucket, job_id=gang.job_id)
+        listed = self.stored.list(objects.attempt(gang.attempt)).whole(f"tell whether {gang.job_id} began")
+        there = {one.name for one in listed}
+        return all(objects.status(gang.attempt, rank) in there for rank in range(len(gang.names)))
 
     def remove(self, gang: VmNames) -> None:
         """Remove what the VMs of an ask wrote: their lock would keep the next gang from training.

@@ -147,9 +147,13 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
             self.locks.give_back(record.job_id, record.generation)
 
     def _end(self, job_id: str) -> Record | None:
-        """The lock is taken as well, so that one that comes late does nothing."""
+        """The lock is taken as well, so that one that comes late does nothing.
+
+        Not of a job that ran, and has ended; nor of one without a record: it was withdrawn, with all that
+        could come of it, and whoever has its key asks anew.
+        """
         record = super()._end(job_id)
-        if record is None or record.over == CANCELLED:  # else it ran, and has ended
+        if record is not None and record.over == CANCELLED:
             self.locks.take(job_id)
         return record
 

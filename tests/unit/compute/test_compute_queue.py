@@ -9,7 +9,7 @@ from google.cloud.compute_v1 import InstanceGroupManagerResizeRequestsClient
 from gputrain.errors import GputrainError, NoFitError, PermissionDeniedError, TransientError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
-from gputrain.records import CANCELLED, RecordError, ended
+from gputrain.records import CANCELLED, WITHDRAWN, RecordError, ended
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
@@ -193,6 +193,11 @@ def test_an_old_look_ends_no_wait_that_began_since(cloud, road, spec):
     board = road.backend.recorder().board
     road.backend._remains.leave_queue(board, "bert-1", attrs.evolve(late, ask="00000000beef"))
     assert (board.read("bert-1").over, len(things(cloud))) == ("", 3)
+    record = board.read("bert-1")  # a Ctrl-C took that ask back, and others go on with the job
+    board.write(record.answered(WITHDRAWN))
+    road.backend._remains.leave_queue(board, "bert-1", late)
+    assert board.read("bert-1").over == ""
+    board.write(attrs.evolve(record, generation=board.read("bert-1").generation))
     road.backend._remains.leave_queue(board, "bert-1", late)
     assert board.read("bert-1").over == "wait_limit"
 

@@ -227,6 +227,14 @@ def test_what_was_asked_for_just_now_stands_where_nobody_can_read_its_record(
         stands(mine)
 
 
+@pytest.mark.parametrize(("times", "is_ours"), [(1, True), (2, False)])
+def test_one_answer_that_a_record_is_not_there_does_not_prove_it(claim, home, monkeypatch, times, is_ours):
+    mine, read, answers = claim(), home.read, [None] * times
+    mine.ask(fresh(home), ASK)
+    monkeypatch.setattr(home, "read", lambda job_id: answers.pop() if answers else read(job_id))
+    assert stands(mine) is is_ours
+
+
 @pytest.mark.parametrize(
     ("change", "is_ours"),
     [

@@ -9,6 +9,7 @@ from gputrain.gcp import UnclearError
 from gputrain.records import CANCELLED, WITHDRAWN
 from gputrain.retry import QUEUE
 from gputrain.trainer.claim import TURN_S
+from gputrain.trainer.context import REPEATABLE_S
 from gputrain.trainer.placing import LOOK_EVERY_S
 from gputrain.trainer.undo import LATE_EVERY_S, LATE_S, TRIED_S
 from tests.unit.trainer.places import FULL, JOB, Place
@@ -199,6 +200,17 @@ def test_an_ask_that_is_no_second_one_is_repeated_as_it_was_once_its_turn_is_ove
     job = submit(place)
     assert place.turn_s <= sum(world.slept) < place.turn_s + 2 * LOOK_EVERY_S
     assert (told(board).latest.nonce, place.cleared, job.ref.place) == (nonce, [], "east-a")
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_ask_is_repeated_as_long_as_its_service_knows_it_for_the_same(world, board, submit, is_known):
+    place = Place("compute", board)
+    place.repeats = True
+    died(place, submit)
+    nonce = told(board).latest.nonce
+    world.seconds += REPEATABLE_S - (10 if is_known else -10)
+    submit(place)
+    assert (told(board).latest.nonce == nonce, place.cleared) == (is_known, [] if is_known else [JOB])
 
 
 @pytest.mark.parametrize("names", [("aa-0",), ("zz-0",)])

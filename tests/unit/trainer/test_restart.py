@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from gputrain import NoPlacementError, SpecError, State, Trainer
+from gputrain.backends.compute.gang import Gangs
 from gputrain.trainer.next import rest_s
 from tests.unit.records.values import SPEC, record
 from tests.unit.trainer.conftest import L4, MACHINE, creates, tried
@@ -98,6 +99,34 @@ def test_a_hop_into_a_bucket_without_the_code_is_refused_with_its_reason_and_not
     assert not stranger.supervise()
     assert creates(cloud)[1:] == []
     assert any("is not there" in f"{one.answer} {one.error}" for one in stranger.attempts)
+
+
+class KilledError(BaseException):
+    """Nobody catches it, as nobody catches a kill."""
+
+
+def test_a_cancel_of_what_never_began_ends_its_key_also_where_its_record_is_at_home(
+    cloud, backend, now, script, monkeypatch
+):
+    cloud.add_bucket("other-bucket", location="us-central1")
+
+    def trainer():
+        both = [backend("compute", bucket="gs://other-bucket"), backend("vertex")]
+        return Trainer(both, now=now, sleep=cloud.clock.advance)
+
+    def killed(*_):
+        raise KilledError
+
+    with monkeypatch.context() as context:
+        context.setattr(Gangs, "make", killed)
+        with pytest.raises(KilledError):
+            trainer().submit(script, **L4, idempotency_key="k")
+    cloud.clock.advance(1000)
+    (job,) = trainer().jobs()
+    assert (job.state, job.ref.backend) == (State.EXPIRED, "compute")
+    job.cancel()
+    assert trainer().submit(script, **L4, idempotency_key="k").refresh().state is State.CANCELLED
+    assert creates(cloud) == []
 
 
 def test_each_life_of_a_job_has_a_number_of_its_own(cloud, trainer, script):

@@ -109,7 +109,7 @@ def test_a_cancel_ends_what_is_here_although_its_record_cannot_be_read(machine, 
         raise TransientError("the bucket does not answer")
 
     with monkeypatch.context() as context:
-        context.setattr(Restart, "_read", refusing)
+        context.setattr(Restart, "record", refusing)
         with pytest.raises(TransientError, match="does not answer"):
             job.cancel()
     assert job.wait(timeout=60, progress="none") is State.CANCELLED

@@ -72,6 +72,17 @@ def test_a_process_without_a_bucket_writes_only_that_a_job_without_machines_is_o
     assert cancelled([job], "", bucket=None) == (then, stops, is_locked)
 
 
+@pytest.mark.parametrize(("job", "stops"), [(STOPPED, 0), (RUNS, 1)])
+def test_a_cancel_of_what_was_withdrawn_with_its_record_keeps_nothing_from_training(
+    make, there, cloud, job, stops
+):
+    there(**job)
+    backend = make()
+    backend.cancel(REF)
+    assert [one.method for one in cloud.requests].count(CANCEL) == stops
+    assert Objects(backend._access, "my-bucket").list("jobs/bert-1/").seen == ()
+
+
 @pytest.mark.parametrize("status", [400, 403])
 def test_the_cancel_of_a_job_that_has_ended_needs_no_record(make, there, cloud, status):
     there(**DONE)
