@@ -21,6 +21,8 @@ SLOW = (
     "house/test_docs.py",
     "house/test_wheel.py",
     "security/test_bill_of_materials.py",
+    "security/test_what_is_read.py",
+    "security/test_where_ranks_meet.py",
     "unit/cli/test_cli_page.py",
     "unit/keeper/test_packages.py",
     "unit/local/test_local_requirements.py",
@@ -30,10 +32,12 @@ SLOW = (
     "unit/vertex/test_vertex_live.py",
     "unit/vertex/test_vertex_memory.py",
     "unit/compute/test_compute_live.py",
+    "unit/compute/test_compute_watch.py",
     "unit/compute/test_recipes.py",
 )
-"""Files of those folders that take long: they start clouds, build wheels, watch memory, wait for
-what agents tell every 15 s, make environments, run pages of the docs, or have a type checker read all."""
+"""Files of those folders that take long: they start clouds, build wheels, watch memory, or many jobs, wait
+for what agents tell every 15 s, make environments, read hostile logs to their ends, start ranks that meet by torch,
+run pages of the docs, or have a type checker read all."""
 
 
 @pytest.hookimpl(trylast=True)  # on top of the hook that pytest sets
