@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as folder:
     )
     trainer = Trainer(model=model, args=arguments, train_dataset=Counting())
     trainer.train()
-tokens = torch.tensor([Counting()[index]["input_ids"] for index in range(8)])
+tokens = torch.tensor([Counting()[index]["input_ids"] for index in range(8)], device=model.device)
 with torch.no_grad():
     loss = model(input_ids=tokens, labels=tokens).loss
 print(f"rank {arguments.process_index} of {arguments.world_size}: loss {loss:.4f}", flush=True)
