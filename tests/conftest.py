@@ -36,8 +36,8 @@ SLOW = (
     "unit/compute/test_recipes.py",
 )
 """Files of those folders that take long: they start clouds, build wheels, watch memory, or many jobs, wait
-for what agents tell every 15 s, make environments, read hostile logs to their ends, start ranks that meet by torch,
-run pages of the docs, or have a type checker read all."""
+for what agents tell every 15 s, make environments, read hostile logs to their ends, start ranks that meet by
+torch, run pages of the docs, or have a type checker read all."""
 
 
 @pytest.hookimpl(trylast=True)  # on top of the hook that pytest sets

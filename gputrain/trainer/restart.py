@@ -19,19 +19,19 @@ from gputrain import causes
 from gputrain.backends import seam
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, JobRef
-from gputrain.errors import CapacityError, GputrainError, JobLostError, RequestError, Scope
+from gputrain.errors import CapacityError, JobLostError, RequestError, Scope
 from gputrain.interrupts import heeding
 from gputrain.job.record import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.ladder import Try
-from gputrain.records import CANCELLED, MADE, WITHDRAWN, OvertakenError, Record, RecordError
+from gputrain.records import MADE, WITHDRAWN, OvertakenError, Record, RecordError
+from gputrain.trainer.cancels import cancel, known, taker
 from gputrain.trainer.choice import supply_of
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
 from gputrain.trainer.next import LATE, Next, end_of_wait, has_left, is_late, is_placeless, late, rest_s
-from gputrain.trainer.undo import end_elsewhere, is_ended_in_copy
 from gputrain.trainer.ways import FULL_FOR_S, candidate_of, lately_refused, ways_on
 
 log = logging.getLogger("gputrain")
@@ -106,11 +106,7 @@ class Restart:
     def elsewhere(self, backend: Backend, seen: Observation | None) -> tuple[JobRef, Backend] | None:
         """Where others have gone on with it, by another name; None where it is, or was left, here."""
         record = self.record() if seen is None or is_placeless(seen) else None
-        return None if record is None else self._taker(record, backend)
-
-    def _taker(self, record: Record, backend: Backend) -> tuple[JobRef, Backend] | None:
-        there = None if record.backend == backend.name else self._around.boards.recorder(record.backend)
-        return None if there is None else (seam.name_of(there, record), self._around.backends[record.backend])
+        return None if record is None else taker(self._around, record, backend)
 
     def tidy(self, ref: JobRef, backend: Backend, seen: Observation) -> None:
         """End what is left of a gang that cannot go on; for those who act, and never for a mere look."""
@@ -119,31 +115,13 @@ class Restart:
     @heeding
     def cancel(self, ref: JobRef, backend: Backend) -> None:
         """Have nobody start it again, and end it. Errors as of `Backend.cancel`."""
-        record, own = None, self._around.boards.of(backend.name)
-        refused: GputrainError | None = None
-        try:
-            record = self.record()
-        except GputrainError as error:  # which keeps nothing from being ended
-            refused = error
-        if record is not None and own is not None and record.home != own.name:
-            state = seam.observe(backend, ref).state
-            if state is None or not state.is_terminal:
-                refused = self._claim.end(CANCELLED)
-        if record is not None:  # it may have gone on since this name was told
-            ref, backend = self._taker(record, backend) or (ref, backend)
-        seam.cancel(backend, ref)
-        if is_ended_in_copy(self._around.boards, record, backend.name):
-            refused = self._claim.end(CANCELLED)
-        refused = end_elsewhere(self._around, self.record(), backend.name) or refused
-        if refused is not None:
-            raise refused
+        cancel(self._around, self._claim, self._job_id, ref, backend)
 
     def record(self) -> Record | None:
         """What was asked for the job, as it is written now; None also where it is none, or kept where this
         process may not write."""
         try:
-            keeps = any(self._around.boards.of(name) is not None for name in self._around.backends)
-            return self._claim.read() if keeps else None
+            return known(self._around, self._claim)
         except (RecordError, RequestError) as error:
             self._say(f"{self._job_id} cannot be started again from here: {error}")
             return None

@@ -9,7 +9,7 @@ from gputrain.backends.abilities import BarsLate, Recorder
 from gputrain.backends.base import Backend, JobRef, Request
 from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError
 from gputrain.gcp import UnclearError
-from gputrain.records import CANCELLED, Ask, Board, Record
+from gputrain.records import Ask, Board, Record
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Surroundings
 
@@ -70,36 +70,6 @@ def unread(ref: JobRef, error: GputrainError) -> UnclearError:
     )
 
 
-def end_elsewhere(around: Surroundings, record: Record | None, backend: str) -> GputrainError | None:
-    """End a job that was cancelled on a backend where else it may be, or come yet; what was refused.
-
-    It may have gone on since the cancel began, and what was asked for before may still be done.
-    """
-    if record is None or record.over != CANCELLED:
-        return None
-    refused = None
-    late = {one.way.backend for one in record.asks if one.is_unseen or not one.answer}
-    for name in sorted({record.backend, *late} - {backend, ""}):
-        try:
-            recorder = around.boards.recorder(name)
-            if recorder is not None and record.backend == name:
-                seam.cancel(around.backends[name], seam.name_of(recorder, record))
-            elif (barring := _barring(around.boards, record, name)) is not None:
-                refused = seam.shut(barring, name, record.job_id) or refused
-        except GputrainError as error:  # noqa: PERF203  # the next one is ended all the same
-            refused = error
-    return refused
-
-
-def is_ended_in_copy(boards: Boards, record: Record | None, backend: str) -> bool:
-    """Whether a backend has ended a job on its own board, which keeps a copy of a record of elsewhere."""
-    own = None if record is None else boards.of(backend)
-    if record is None or own is None or own.name == record.home:
-        return False
-    copy = own.read(record.job_id)
-    return copy is not None and copy.home == record.home and copy.over == CANCELLED
-
-
 def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
     """The backends of which a job of this record may come yet that nobody has seen; by their names.
 
@@ -107,11 +77,11 @@ def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
         UnclearError: one of them is not here.
     """
     names = {one.way.backend for one in record.asks if one.is_unseen}
-    found = {name: _barring(boards, record, name) for name in names}
+    found = {name: barring(boards, record, name) for name in names}
     return {name: recorder for name, recorder in found.items() if recorder is not None}
 
 
-def _barring(boards: Boards, record: Record, name: str) -> BarsLate | None:
+def barring(boards: Boards, record: Record, name: str) -> BarsLate | None:
     """What keeps a backend's late jobs from training; None where there are none. Errors as of `unseen`."""
     if not boards.has(name):
         raise UnclearError(

@@ -124,9 +124,8 @@ PLANTS = (
         module="gputrain.backends.compute.gang",
         text="                except AccessError as error:  # noqa: PERF203  # the others may be deleted\n"
         "                    denied[name] = error\n"
-        "                except (RequestError, TransientError) as error:"
-        "  # on its way out, or the service is away\n"
-        "                    refused = error\n",
+        "                except (RequestError, TransientError):  # on its way out, or the service is away\n"
+        "                    continue\n",
         instead="                except GputrainError:\n                    del left[name]\n",
     ),
     Plant(
@@ -138,7 +137,7 @@ PLANTS = (
     Plant(
         name="a cancel that believes the end of what never began",
         module="gputrain.backends.compute.backend",
-        text='if is_over and "queue" not in seen.raw and self._recorder.there(record) is not None:',
+        text='if is_over and "queue" not in seen.raw and self._recorder.has_come(record):',
         instead="if is_over:",
     ),
     Plant(

@@ -256,7 +256,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             raise
         seen = self._looks.observe(record)
         is_over = seen.state is not None and seen.state.is_terminal and record.over != WITHDRAWN
-        if is_over and "queue" not in seen.raw and self._recorder.there(record) is not None:
+        if is_over and "queue" not in seen.raw and self._recorder.has_come(record):
             return  # else it never ran, and whoever has its key asks for it once more
         over, refused = self._recorder.end(ref.name)
         self._remains.let_save(over or record, self._looks.observe, self._access.sleep)

@@ -22,6 +22,7 @@ import attrs
 
 from gputrain.backends.base import Request
 from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.deletes import Deletes
 from gputrain.backends.compute.left_behind import left_behind, looking
 from gputrain.backends.compute.names import VmNames
 from gputrain.backends.compute.operations import errors_of, errors_of_members, is_taken, raise_first
@@ -30,12 +31,11 @@ from gputrain.backends.compute.sends import Sends
 from gputrain.backends.compute.taken import is_strangers, refusal
 from gputrain.backends.compute.traces import Traces
 from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
-from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
+from gputrain.gcp import LABEL_GANG, PreconditionError, UndoneError
 from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.records import Board
-from gputrain.retry import ONCE, WRITE
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
@@ -173,19 +173,17 @@ class Gangs:
         if gang.queue and not self.queue.withdraw(gang.zone, gang.queue, within_s=LEAVES_S):
             raise left_behind(gang, self.look(gang), None)  # first: it could make VMs that nobody sees yet
         since, asked, found = Since(self.calls.access.now), set[str](), False
-        refused: GputrainError | None = None
+        deletes = Deletes(self.calls, gang.zone)
         while left := self.look(gang):
             found = True
             for name, vm in left.items():
                 if name in asked or vm["status"] == "STOPPING":
                     continue
-                try:
-                    self._delete(gang.zone, name, refused)
+                with contextlib.suppress(GputrainError):  # Google may roll it back: it is looked at again
+                    deletes.delete(name)
                     asked.add(name)
-                except GputrainError as error:
-                    refused = error  # Google may roll it back by itself, so it is looked at again
             if since.seconds > SETTLE_S:
-                raise left_behind(gang, left, refused)
+                raise left_behind(gang, left, deletes.refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
         if and_traces:  # also of VMs that came, wrote and are gone again
             self.traces.remove(gang)
@@ -203,23 +201,22 @@ class Gangs:
                 stack.callback(self.queue.sweep, gang)
 
     def _end_vms(self, gang: VmNames) -> None:
-        left, since, denied = self.look(gang), Since(self.calls.access.now), dict[str, AccessError]()
-        refused: GputrainError | None = None
+        left, deletes, denied = self.look(gang), Deletes(self.calls, gang.zone), dict[str, AccessError]()
         while left:
             for name in list(left):
                 try:
-                    self._delete(gang.zone, name, refused)
+                    deletes.delete(name)
                     del left[name]
                 except AccessError as error:  # noqa: PERF203  # the others may be deleted
                     denied[name] = error
-                except (RequestError, TransientError) as error:  # on its way out, or the service is away
-                    refused = error
+                except (RequestError, TransientError):  # on its way out, or the service is away
+                    continue
             if not left:
                 return
             if left.keys() <= denied.keys():
                 raise denied[min(left)]
-            if since.seconds > COME_S:
-                raise left_behind(gang, left, refused)
+            if deletes.since.seconds > COME_S:
+                raise left_behind(gang, left, deletes.refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
             left = {name: vm for name, vm in self.look(gang).items() if vm["status"] != "STOPPING"}
 
@@ -231,7 +228,7 @@ class Gangs:
     def delete(self, zone: str, name: str) -> bool:
         """Delete a VM that was judged to be of no use; False where that cannot be done now."""
         try:
-            self._delete(zone, name)
+            Deletes(self.calls, zone).delete(name)
         except (RequestError, TransientError) as error:
             log.info("could not delete %s: %s", name, error)
             return False
@@ -244,11 +241,6 @@ class Gangs:
         listed = {str(vm["name"]): vm for vm in found if gang.owns(vm)}
         singly = (self.calls.instance(gang.zone, name) for name in gang.names if name not in listed)
         return {**listed, **{str(vm["name"]): vm for vm in singly if vm is not None and gang.owns(vm)}}
-
-    def _delete(self, zone: str, name: str, refused: GputrainError | None = None) -> None:
-        """Delete a VM, with patience unless another was refused before: then each is tried once a round."""
-        with contextlib.suppress(MissingError):
-            self.calls.delete(zone, name, str(uuid.uuid4()), policy=ONCE if refused else WRITE)
 
     def _has_come(self, gang: VmNames) -> bool:
         """Whether another try of this ask has made the VMs; they may train, and somebody be told of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import ClassVar
 
 import attrs
@@ -11,7 +12,14 @@ from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, ref_of
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import BucketRecorder
-from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError, TransientError
+from gputrain.errors import (
+    AccessError,
+    CapacityError,
+    GputrainError,
+    JobLostError,
+    RequestError,
+    TransientError,
+)
 from gputrain.gcp import MissingError
 from gputrain.gcp.listing import listing_of
 from gputrain.records import MADE, WITHDRAWN, Ask, DamagedRecordError, Record
@@ -42,6 +50,12 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
     def there(self, record: Record) -> JobRef | None:
         """The job's name, if the VMs of the latest ask have come."""
         return self.name_of(record) if self.gangs.are_there(VmNames.of(record)) else None
+
+    def has_come(self, record: Record) -> bool:
+        """Whether the VMs of the latest ask have come, be they gone again; not where it was taken back."""
+        with suppress(CapacityError):
+            return self.there(record) is not None
+        return False
 
     def clear(self, record: Record) -> bool:
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""

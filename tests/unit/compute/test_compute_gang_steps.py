@@ -8,6 +8,7 @@ from gputrain.backends.compute.gang import COME_S, SETTLE_EVERY_S, SETTLE_S
 from gputrain.backends.compute.left_behind import LeftBehindError
 from gputrain.backends.compute.names import VmNames
 from gputrain.errors import GputrainError, PermissionDeniedError, RequestError, TransientError
+from gputrain.retry import WRITE
 from gputrain.spec import TrainingSpec
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -18,6 +19,7 @@ TEMPLATE = "compute.instanceTemplates.insert"
 GROUP = "compute.instanceGroupManagers.insert"
 FORBIDDEN = faults.Refuse(error=ApiError(403, "Required 'x' permission for 'y'", reason="forbidden"))
 INVALID = faults.Refuse(error=ApiError(400, "Invalid value for field 'x'", reason="invalid"))
+AWAY = faults.Refuse(error=ApiError(503, "The service is away", reason="backendError"))
 AWAY = faults.Refuse(error=ApiError(503, "The service is away", reason="backendError"))
 
 
@@ -200,8 +202,28 @@ def test_an_end_that_is_refused_for_good_is_told_once_it_was_tried_for_a_minute(
     with pytest.raises(LeftBehindError, match="2 of 2 VMs of bert-1") as caught:
         road.backend._gangs.end([gang])
     assert COME_S < cloud.clock.now() - began < COME_S + 3 * SETTLE_EVERY_S
-    assert caught.value.why == "could not delete bert-1-0-1: the request is refused"
+    assert caught.value.why == "could not delete bert-1-0-0: the request is refused"
     assert len(cloud.compute.vms) == 2
+
+
+@pytest.mark.parametrize("away_s", [30.0, 170.0])
+def test_one_vm_that_cannot_be_deleted_uses_up_the_patience_of_all_and_ends_none_of_their_rounds(
+    cloud, road, gang, away_s
+):
+    """A service that is away for longer than a call is tried; then the others have their minute still."""
+    refusing = cloud.fail("compute.instances.delete", AWAY, times=None)
+    cloud.clock.after(away_s, refusing.cancel)
+    road.backend._gangs.end([gang])
+    cloud.clock.advance(300)
+    assert not cloud.compute.vms
+
+
+def test_an_end_that_is_refused_in_passing_for_good_is_tried_with_patience_once(cloud, road, gang):
+    cloud.fail("compute.instances.delete", AWAY, times=None)
+    began = cloud.clock.now()
+    with pytest.raises(LeftBehindError, match="2 of 2 VMs of bert-1"):
+        road.backend._gangs.end([gang])
+    assert cloud.clock.now() - began < WRITE.budget_s + COME_S + 3 * SETTLE_EVERY_S
 
 
 def test_what_is_on_its_way_out_is_waited_for_and_not_asked_again(cloud, road, gang):

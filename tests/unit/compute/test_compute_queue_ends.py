@@ -1,5 +1,7 @@
 """A gang in Google's flex-start queue that somebody or something takes away: what is told of it."""
 
+import json
+
 import pytest
 from google.cloud.compute_v1 import InstanceGroupManagersClient
 
@@ -113,6 +115,24 @@ def test_who_may_not_look_at_the_queue_is_told_of_it_in_words(cloud, make, spec,
         job.cancel()
     assert "://" not in told.value.what
     assert job.ref.name in told.value.what
+
+
+def test_a_cancel_of_a_gang_whose_group_was_deleted_as_it_came_up_ends_its_key(cloud, make, spec):
+    full(cloud, 9)
+    job = Trainer(make()).submit(spec, idempotency_key="bert")
+    cloud.clock.advance(120)
+    first = min(cloud.compute.vms.values(), key=lambda vm: vm.name)
+    word = json.dumps({"vm_id": first.resource["id"]}).encode()
+    stored, folder = make()._stored, f"jobs/{job.ref.name}/attempt-0"
+    stored.write(f"{folder}/status-0.json", word, if_generation=0)
+    nonce = make().recorder().board.read(job.ref.name).latest.nonce
+    stored.write(f"{folder}/lock", json.dumps({"nonce": nonce, "token": "0a"}).encode(), if_generation=0)
+    delete_group(cloud)
+    cloud.clock.advance(120)
+    assert job.refresh().state is State.CANCELLED
+    job.cancel()
+    assert Trainer(make()).submit(spec, idempotency_key="bert").refresh().state is State.CANCELLED
+    assert (cloud.compute.vms, left(cloud)) == ({}, [])
 
 
 def test_who_submits_it_once_more_after_its_group_was_deleted_asks_anew(cloud, make, spec):

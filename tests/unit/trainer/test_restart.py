@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gputrain import NoPlacementError, SpecError, State, Trainer
+from gputrain import NoPlacementError, RequestError, SpecError, State, Trainer
 from gputrain.backends.compute.gang import Gangs
 from gputrain.trainer.next import rest_s
 from tests.unit.records.values import SPEC, record
@@ -127,6 +127,20 @@ def test_a_cancel_of_what_never_began_ends_its_key_also_where_its_record_is_at_h
     job.cancel()
     assert trainer().submit(script, **L4, idempotency_key="k").refresh().state is State.CANCELLED
     assert creates(cloud) == []
+
+
+def test_a_cancel_by_a_trainer_that_cannot_write_where_the_record_is_at_home_says_so(
+    cloud, backend, now, script
+):
+    cloud.add_bucket("other-bucket", location="us-central1")
+    compute = backend("compute", bucket="gs://other-bucket")
+    both = Trainer([compute, backend("vertex")], now=now, sleep=cloud.clock.advance)
+    job = both.submit(script, **L4, idempotency_key="k")
+    alone = Trainer(compute, now=now, sleep=cloud.clock.advance).attach(job.uri)
+    with pytest.raises(RequestError, match=r"a watcher may start it again: .* is kept in gs://my-bucket"):
+        alone.cancel()
+    cloud.clock.advance(120)
+    assert not cloud.compute.vms
 
 
 def test_each_life_of_a_job_has_a_number_of_its_own(cloud, trainer, script):

@@ -10,7 +10,6 @@ from gputrain.records import FolderBoard, OvertakenError
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.claim import Claim
 from gputrain.trainer.placing import Placing
-from gputrain.trainer.restart import Restart
 from tests.unit.records.values import ASK, WAY, record
 from tests.unit.trainer.test_claim_alone import Keeper
 
@@ -105,11 +104,11 @@ def test_a_cancel_ends_what_is_here_although_its_record_cannot_be_read(machine, 
     script.write_text("import time; time.sleep(600)\n")
     job = machine().submit(str(script), idempotency_key="k")
 
-    def refusing(_restart):
+    def refusing(_claim):
         raise TransientError("the bucket does not answer")
 
     with monkeypatch.context() as context:
-        context.setattr(Restart, "record", refusing)
+        context.setattr(Claim, "read", refusing)
         with pytest.raises(TransientError, match="does not answer"):
             job.cancel()
     assert job.wait(timeout=60, progress="none") is State.CANCELLED
