@@ -118,8 +118,10 @@ class Restart:
         cancel(self._around, self._claim, self._job_id, ref, backend)
 
     def record(self) -> Record | None:
-        """What was asked for the job, as it is written now; None also where it is none, or kept where this
-        process may not write."""
+        """What was asked for the job, as it is written now.
+
+        None also where it is none, or kept where this process may not write.
+        """
         try:
             return known(self._around, self._claim)
         except (RecordError, RequestError) as error:
