@@ -157,6 +157,12 @@ class Ladder:
         """The ladder with one more answer."""
         return attrs.evolve(self, attempts=Ledger((*self.attempts, attempt)))
 
+    def told(self, answers: Sequence[Attempt]) -> Ladder:
+        """The ladder with what others were answered, of places that it has not asked in this round."""
+        known = {market_of(one.candidate) for one in self.attempts[self.first_of_round :]}
+        news = (one for one in answers if market_of(one.candidate) not in known)
+        return attrs.evolve(self, attempts=Ledger((*self.attempts, *news)))
+
     def again(self, candidates: Sequence[Candidate]) -> Ladder:
         """A new round over the candidates, whose facts were read anew."""
         told = self.attempts.bounded()

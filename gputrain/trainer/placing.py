@@ -29,8 +29,12 @@ class Placing:
 
     def __init__(self, around: Surroundings, plan: Plan, job_id: str) -> None:
         self._around = around
+        self._steady = around.steady()
         self._plan = plan
         self._job_id = job_id
+        longest = plan.spec.max_wait_duration
+        give_up_at = None if longest is None else self._steady.now() + longest
+        self._ladder = Ladder(candidates=plan.candidates, give_up_at=give_up_at)
         self._claim = self._claimed()
         self._claim.met = around.memory.put_off.pop(job_id, None)
         self._shared: tuple[Candidate, Request] | None = None
@@ -63,17 +67,13 @@ class Placing:
         return Claim(around.boards, self._job_id, around.now, around.monotonic, near)
 
     def _asked(self) -> Placed:
-        plan, around = self._plan, self._around
-        longest = plan.spec.max_wait_duration
-        record = self._claim.record
-        ladder = Ladder(
-            candidates=plan.candidates,
-            attempts=Ledger(() if record is None else lately_refused(record, plan.candidates)),
-            give_up_at=None if longest is None else around.now() + longest,
-        )
+        plan, record = self._plan, self._claim.record
+        if record is not None:
+            self._ladder = self._ladder.told(lately_refused(record, self._ladder.candidates))
         climb = Climb(
-            around, self._claim, plan.spec, ladder, self.staged, job_id=self._job_id, shared=self._shared
-        )
+            self._steady, self._claim, plan.spec, self._ladder, self.staged,
+            job_id=self._job_id, shared=self._shared,
+        )  # fmt: skip
         try:
             outcome = climb.run()
         except BaseException as error:
@@ -82,6 +82,8 @@ class Placing:
                 with suppress(OvertakenError):
                     self._forget()
             raise
+        finally:  # it stays the one of this submit, which is overtaken: else two would ask in turn for ever
+            self._ladder = climb.ladder
         match outcome:  # not by a call: a Ctrl-C that fell there would not say that the job is there
             case Placed():
                 return outcome
@@ -91,7 +93,7 @@ class Placing:
                 reason = StopReason.NOWHERE_LEFT
         if reason is not StopReason.UNCLEAR:  # else something may be there, and the record is how it is found
             self._forget()
-        raise placement_error(plan, climb.ladder, reason)
+        raise placement_error(plan, self._ladder, reason)
 
     def _forget(self) -> None:
         try:

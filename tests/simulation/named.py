@@ -2,6 +2,7 @@
 
 import attrs
 
+from gputrain.backends.compute.preflight import NEEDS
 from gputrain_emulator import fault_names
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import Refuse
@@ -35,6 +36,8 @@ _FULL = Refuse(
         reason="ZONE_RESOURCE_POOL_EXHAUSTED",
     )
 )
+_LEAST = frozenset(need.permission for need in NEEDS)
+"""Of Compute Engine: what `doctor` asks for, and so no reading of quotas."""
 ALONE = (_client("A", "submit", "look"),)
 NAMED = {
     "a clean-up beside VMs of another bucket": _calm(clients=(_client("A", "submit", "clean up", "look"),)),
@@ -589,6 +592,11 @@ NAMED = {
         nodes=16, limit_s=7200, ends=("hangs",), stock=(("us-central1-a", 12),),
         clients=(_client("A", "submit"),),
         mishaps=_mishaps("A", "refused", 0, on="DELETE /instances", status=503, lasts_s=9000.0),
+    ),
+    "two who wait for room under one key, and a quota that neither may read": _calm(
+        nodes=2, model="spot", wait_s=300, quota=1, rolls_back=True,
+        clients=(_client("A", "submit"), _client("B", "submit", starts_s=5.0)),
+        may=_LEAST,
     ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),
