@@ -88,14 +88,8 @@ def heeding(act: Callable[P, T]) -> Callable[P, T]:
 def raise_untold() -> None:
     """Raise what came and was not told; for those who wait."""
     if _Heed.has_untold and _is_heeding():
-        forget_untold()
-        raise KeyboardInterrupt
-
-
-def forget_untold() -> None:
-    """Have what came so far be heard: for whoever ends an act because of a Ctrl-C."""
-    if _is_main():
         _Heed.has_untold = False
+        raise KeyboardInterrupt
 
 
 def sleep(seconds: float) -> None:

@@ -14,7 +14,7 @@ from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, StoppedError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
-from gputrain.interrupts import forget_untold, raise_untold
+from gputrain.interrupts import raise_untold
 from gputrain.planning import Attempt, Candidate, Ladder
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Step, Try
@@ -277,7 +277,7 @@ class Climb:
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, request.ref.place)
         record, since = self._claim.record, self._around.since()
         try:
-            forget_untold()  # that it comes to this is what it asked for; one that comes from now on ends it
+            raise_untold()  # pressed before what led here, or after it: twice is twice
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
             is_gone = clear(self._around, backend, request, record)

@@ -14,7 +14,7 @@ from gputrain.backends.local import Local, start, states
 from gputrain.backends.local.order import creator
 from gputrain.experiments import experiment
 from gputrain.gcp.shared import Shared
-from gputrain.interrupts import forget_untold, heeding, minding, raise_untold, sleep
+from gputrain.interrupts import heeding, minding, raise_untold, sleep
 from gputrain.job import stopping
 from gputrain.keeper import folder
 from gputrain.lifecycle import State
@@ -67,10 +67,6 @@ def test_one_that_came_before_is_nothing_to_a_later_act():
     doing(press_untold)
     raise_untold()
     doing(raise_untold)
-
-
-def test_one_that_was_met_with_an_end_is_nothing_to_the_end():
-    doing(press_untold, forget_untold, raise_untold)
 
 
 @pytest.mark.parametrize("inner", [(), (raise_untold,), (press_untold,)], ids=["idle", "waits", "pressed"])

@@ -247,14 +247,25 @@ def test_a_second_ctrl_c_ends_the_withdrawing_also_where_python_tells_nobody_of_
 
 
 @untold
-def test_a_ctrl_c_that_was_told_nobody_and_is_pressed_again_withdraws_as_one_does(
-    cloud, trainer, monkeypatch, script
-):
+def test_a_ctrl_c_that_was_told_nobody_is_the_first_of_two(cloud, trainer, monkeypatch, script):
     kind = present.backend("compute")
-    create = kind.create
-    monkeypatch.setattr(kind, "create", lambda self, request: press(press_untold(create(self, request))))
-    with pytest.raises(KeyboardInterrupt, match="withdrawn"):
-        trainer("compute").submit(script, **L4)
+    create, slept = kind.create, []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        cloud.clock.advance(seconds)
+
+    def pressed_twice(self, request):
+        made = create(self, request)
+        slept.clear()
+        return press(press_untold(made))
+
+    monkeypatch.setattr(kind, "create", pressed_twice)
+    with pytest.raises(KeyboardInterrupt, match="it may be there: end it with"):
+        trainer("compute", sleep=sleep).submit(script, **L4)
+    assert slept == []
+    [job] = trainer("compute").jobs()
+    job.cancel()
     cloud.clock.advance(600)
     assert not cloud.compute.vms
 
