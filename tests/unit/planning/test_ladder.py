@@ -63,6 +63,24 @@ def test_the_plans_order_is_kept():
     assert following(after(*[CapacityError("x")] * 4)) == GiveUp(reason=StopReason.NOWHERE_LEFT)
 
 
+def test_what_others_were_answered_counts_where_it_has_no_answer_of_its_own():
+    others = [refused(one, CapacityError("x"), NOW) for one in PLAN[:2]]
+    ladder = after(CapacityError("x"))
+    told = ladder.told(others)
+    assert told.attempts == (*ladder.attempts, others[1])
+    assert following(told) == ("compute", "us-central1-b")
+    assert told.told(others) == told
+    anew = told.again(PLAN)
+    assert following(anew) == ("vertex", "us-east4")
+    assert following(anew.told(others)) == ("compute", "us-central1-b")
+
+
+def test_what_others_were_answered_settles_what_was_unclear():
+    ladder = after(TransientError("x"))
+    assert following(ladder) == ("vertex", "us-east4")
+    assert following(ladder.told([refused(PLAN[0], CapacityError("x"), NOW)])) == ("compute", "us-central1-a")
+
+
 def test_zones_that_google_names_come_first_in_its_order_within_what_the_plan_allows():
     plan = tuple(l4(f"us-central1-{zone}") for zone in "abcdef")
     hint = CapacityError("x", zones_available=("us-west1-a", "us-central1-f", "us-central1-c"))
