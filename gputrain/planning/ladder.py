@@ -158,9 +158,8 @@ class Ladder:
         return attrs.evolve(self, attempts=Ledger((*self.attempts, attempt)))
 
     def told(self, answers: Sequence[Attempt]) -> Ladder:
-        """The ladder with what others were answered, of places that have given it no answer in this round."""
-        answers_here = self.attempts[self.first_of_round :]
-        known = {market_of(one.candidate) for one in answers_here if one.outcome is not Outcome.UNCLEAR}
+        """The ladder with what others were answered, of places that have not answered it yet."""
+        known = {market_of(one.candidate) for one in self.attempts if one.outcome is not Outcome.UNCLEAR}
         news = (one for one in answers if market_of(one.candidate) not in known)
         return attrs.evolve(self, attempts=Ledger((*self.attempts, *news)))
 

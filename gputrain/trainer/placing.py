@@ -93,7 +93,16 @@ class Placing:
                 reason = StopReason.NOWHERE_LEFT
         if reason is not StopReason.UNCLEAR:  # else something may be there, and the record is how it is found
             self._forget()
+            self._look_for_anothers()
         raise placement_error(plan, self._ladder, reason)
+
+    def _look_for_anothers(self) -> None:
+        """OvertakenError where somebody has asked while this submit rested: that may be the job."""
+        ours, there = self._claim.record, None
+        with suppress(GputrainError):  # who cannot look tells what was answered here
+            there = self._claim.read()
+        if there is not None and (ours is None or there.generation != ours.generation):
+            raise self._claim.overtaken()
 
     def _forget(self) -> None:
         try:

@@ -143,6 +143,23 @@ def test_a_quota_that_is_freed_is_waited_for(cloud, trainer, script):
     assert len(creates(cloud)) == 1
 
 
+def test_what_another_has_placed_while_it_rested_to_its_end_is_the_job(cloud, trainer, script):
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", MACHINE, 0)
+    placed = []
+
+    def sleep(seconds):
+        cloud.clock.advance(seconds)
+        if seconds > 10 and not placed:
+            for zone in "abcf":
+                cloud.stock(f"us-central1-{zone}", MACHINE, 1)
+            placed.append(trainer("compute").submit(script, **asked))
+
+    asked = {**L4, "max_wait_duration": "20s", "idempotency_key": "one"}
+    job = trainer("compute", sleep=sleep).submit(script, **asked)
+    assert [job] == placed == trainer("compute").jobs()
+
+
 def test_waiting_ends_with_max_wait_duration(cloud, trainer, script):
     for zone in "abcf":
         cloud.stock(f"us-central1-{zone}", MACHINE, 0)
