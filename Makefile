@@ -4,6 +4,8 @@ PYTHON := $(VENV)/bin/python
 
 ORDINARY := not soak and not frameworks
 
+unexport PYTHONDONTWRITEBYTECODE  # or each of the many processes that tests start compiles all anew
+
 .PHONY: demo test check lint types engine gpu bench dist lock site mutants soak test-frameworks clean
 
 demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it

@@ -1,5 +1,6 @@
 """Shared by all tests: state goes to a folder of the test, and nothing is shown."""
 
+import itertools
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import pytest
 from tests import distributions, present
 
 os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever this machine's user has refreshed
+_HOMES = itertools.count()
 
 FAST = ("house", "unit", "security", "contract", "examples", "simulation/test_first_schedules.py")
 """Folders and files of what `make test` runs; all the rest is `make check`'s."""
@@ -24,6 +26,9 @@ SLOW = (
     "security/test_what_is_read.py",
     "security/test_where_ranks_meet.py",
     "unit/cli/test_cli_page.py",
+    "unit/compute/test_compute_live.py",
+    "unit/compute/test_compute_watch.py",
+    "unit/compute/test_recipes.py",
     "unit/keeper/test_packages.py",
     "unit/local/test_local_requirements.py",
     "unit/local/test_local_silence.py",
@@ -31,13 +36,29 @@ SLOW = (
     "unit/test_types.py",
     "unit/vertex/test_vertex_live.py",
     "unit/vertex/test_vertex_memory.py",
-    "unit/compute/test_compute_live.py",
-    "unit/compute/test_compute_watch.py",
-    "unit/compute/test_recipes.py",
 )
 """Files of those folders that take long: they start clouds, build wheels, watch memory, or many jobs, wait
 for what agents tell every 15 s, make environments, read hostile logs to their ends, start ranks that meet by
 torch, run pages of the docs, or have a type checker read all."""
+THOROUGH = (
+    "security/test_canaries.py",
+    "unit/cli/test_streams.py",
+    "unit/compute/test_compute_budgets.py",
+    "unit/compute/test_compute_gang_steps.py",
+    "unit/compute/test_compute_leaves_nothing.py",
+    "unit/compute/test_compute_queue.py",
+    "unit/compute/test_compute_queue_ends.py",
+    "unit/compute/test_compute_queue_steps.py",
+    "unit/experiments/test_blind.py",
+    "unit/local/test_local_faults.py",
+    "unit/local/test_local_struck.py",
+    "unit/refresh/test_refresh_road.py",
+    "unit/staging/test_container_side.py",
+    "unit/trainer/test_ctrl_c.py",
+    "unit/trainer/test_hostile_record.py",
+    "unit/vertex/test_vertex_killed.py",
+)
+"""Files that go through all that may befall a thing, step by step: of `make check` and of `make mutants`."""
 
 
 @pytest.hookimpl(trylast=True)  # on top of the hook that pytest sets
@@ -61,7 +82,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         path = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
         world = getattr(item, "callspec", None) and item.callspec.params.get("road")
-        is_kept = path.startswith(FAST) and path not in SLOW
+        is_kept = _is_quick(path)
         if path.startswith("contract"):
             is_kept = is_kept and world == "local"
         elif path.startswith("examples"):
@@ -70,8 +91,18 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
 
 
-def pytest_ignore_collect(collection_path):
-    """A test of a backend that is not in this tree is left out, and a folder whose conftest needs it."""
+def _is_quick(path):
+    return path.startswith(FAST) and path not in SLOW + THOROUGH
+
+
+def pytest_ignore_collect(collection_path, config):
+    """A test of a backend that is not in this tree is left out, and a folder whose conftest needs it.
+
+    So is a file of which all is slow where nothing slow is wanted: its imports would be waited for.
+    """
+    path = collection_path.relative_to(Path(__file__).parent).as_posix()
+    if "not slow" in config.option.markexpr and path.endswith(".py") and not _is_quick(path):
+        return True
     file = collection_path / "conftest.py" if collection_path.is_dir() else collection_path
     if present.ABSENT and file.suffix == ".py" and file.exists() and present.needs(file) & present.ABSENT:
         return True
@@ -80,8 +111,8 @@ def pytest_ignore_collect(collection_path):
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory, monkeypatch):
-    """No test reads or writes the user's own jobs."""
-    monkeypatch.setenv("GPUTRAIN_HOME", str(tmp_path_factory.mktemp("home")))
+    """No test reads or writes the user's own jobs: its home is made when something is kept there."""
+    monkeypatch.setenv("GPUTRAIN_HOME", str(tmp_path_factory.getbasetemp() / f"home-{next(_HOMES)}"))
 
 
 @pytest.fixture(scope="session")

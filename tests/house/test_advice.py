@@ -1,6 +1,7 @@
 """Advice can be followed: what a sentence in the code tells a reader to call, run or read is there."""
 
 import ast
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -24,12 +25,15 @@ COMMAND = re.compile(r"`+gputrain ([a-z]+(?:-[a-z]+)*)([^`]*)`")
 PAGE = re.compile(r"\bdocs/[\w./-]+\.(?:md|svg)")
 
 
+@functools.cache
 def sentences():
     """Every text in the library, with its place; parts that are filled in at run time are left out."""
-    for path in sorted((ROOT / "gputrain").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+    return [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node.value)
+        for path in sorted((ROOT / "gputrain").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    ]
 
 
 def members(cls):

@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import THOROUGH
+
 _ROOT = f"{Path.cwd()}/"
 _PRODUCT = f"{_ROOT}gputrain/"
 _LONGEST_S = 90
@@ -45,11 +47,15 @@ if "pytest" not in sys.modules:
 
 
 class Quick:
-    """Leaves out what is slow, but for laws: all of them are called so."""
+    """Leaves out what is slow, but for laws, all of which are called so, and what goes through each step."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = [one for one in items if "slow" not in one.keywords or "/laws/" in str(one.path)]
+        items[:] = [one for one in items if "slow" not in one.keywords or _judges_too(str(one.path))]
+
+
+def _judges_too(path: str) -> bool:
+    return "/laws/" in path or path.endswith(THOROUGH)
 
 
 class Trace:

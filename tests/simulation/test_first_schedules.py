@@ -9,9 +9,10 @@ from tests.simulation.runs import simulated
 present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
 
 FIRST, TOGETHER = 500, 100
+LATER = [pytest.param(first, marks=pytest.mark.slow) for first in range(TOGETHER, FIRST, TOGETHER)]
 
 
-@pytest.mark.parametrize("first", range(0, FIRST, TOGETHER))
+@pytest.mark.parametrize("first", [0, *LATER])
 def test_the_first_schedules_break_no_law(first):
     code, told = simulated("--seeds", f"{first}:{first + TOGETHER}", limit_s=280)
     assert code == 0, told
