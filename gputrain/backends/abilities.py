@@ -13,6 +13,7 @@ from gputrain.backends.base import (
     Attaches,
     Backend,
     Bundle,
+    ChecksRefs,
     CleansUp,
     Completes,
     JobRef,
@@ -154,6 +155,7 @@ class StandsIn(Protocol):
 ABILITIES: tuple[type, ...] = (
     Attaches,
     BuildsImages,
+    ChecksRefs,
     Completes,
     FindsTheEnd,
     SendsCode,

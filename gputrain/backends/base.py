@@ -25,6 +25,7 @@ __all__ = [
     "Attaches",
     "Backend",
     "Bundle",
+    "ChecksRefs",
     "CleansUp",
     "Completes",
     "JobRef",
@@ -106,6 +107,15 @@ class Attaches(Protocol):
     @abstractmethod
     def for_ref(cls, ref: JobRef, **arguments: Any) -> Backend:
         """The backend that a job's name speaks of; ``arguments`` of the constructor that no name holds."""
+
+
+@runtime_checkable
+class ChecksRefs(Protocol):
+    """Its jobs are told apart by more than their id: by an account, or a bucket."""
+
+    @abstractmethod
+    def check_ref(self, ref: JobRef) -> None:
+        """Raise SpecError where a job's name speaks of a job that is not this backend's, and ask nobody."""
 
 
 @runtime_checkable

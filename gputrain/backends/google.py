@@ -101,6 +101,16 @@ class GoogleSettings:
             raise refused("bucket", None, "a bucket of your project", fix, what=what)
         return self.bucket
 
+    def check_ref(self, ref: JobRef) -> None:
+        """As of `ChecksRefs`: by the project, as ids say nothing of it."""
+        self._check("project", ref, ref.project, self.project)
+
+    @staticmethod
+    def _check(field: str, ref: JobRef, named: str, own: str) -> None:
+        if named != own:
+            allowed, fix = f"a job of the {field} {own}", "gputrain.attach(uri) finds it by itself"
+            raise refused("uri", ref.uri, allowed, fix, what="it is no job of this backend")
+
 
 S = TypeVar("S", bound=GoogleSettings)
 
@@ -125,6 +135,10 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
     def trial(self) -> str:
         """The address of the emulator on this machine that stands for Google; empty: none does."""
         return emulator_of(self._access.endpoints)
+
+    def check_ref(self, ref: JobRef) -> None:
+        """As of `ChecksRefs`: before anything is asked, as another's job may bear the same id."""
+        self._settings.check_ref(ref)
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """Quotas, the reservation that is named, and what else the service tells beforehand."""

@@ -18,6 +18,7 @@ from gputrain.backends.abilities import BarsLate, FindsTheEnd, KeepsRecords, Rec
 from gputrain.backends.base import (
     Backend,
     Bundle,
+    ChecksRefs,
     CleansUp,
     Completes,
     JobRef,
@@ -152,6 +153,13 @@ def create(backend: Backend, request: Request) -> JobRef:
     fix = f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
     with of(backend, backend.name, "create a job", fix=fix):
         return due("create(...)", backend.create(request), JobRef)
+
+
+def check_ref(backend: Backend, ref: JobRef) -> None:
+    """See that a job's name is one of this backend's, as far as it can tell."""
+    with of(backend, backend.name, "read a job's name"):
+        if isinstance(backend, ChecksRefs):
+            backend.check_ref(ref)
 
 
 def observe(backend: Backend, ref: JobRef) -> Observation:

@@ -105,6 +105,8 @@ class Request:
     """JSON types only; of a backend that completes its requests, a draft until then."""
     names: tuple[str, ...] = ()
     """What it would make, by name: known before it is asked for."""
+    image: str = ""
+    """What its ranks run in, by digest; empty: in none, or its tag is all that is known."""
 
 
 @attrs.frozen(kw_only=True)

@@ -88,6 +88,23 @@ def pinned(access: Access, image: str) -> str:
     return name.by_digest(found.digest) if found is not None and found.digest else image
 
 
+def by_digest(image: str) -> str:
+    """The image where its name holds a digest; nothing where a tag may come to mean another."""
+    return image if "@sha256:" in image else ""
+
+
+def same_image(image: str, pinned: str) -> bool:
+    """Whether a name by digest is one of the image that a tag, or none, stands for.
+
+    >>> same_image("us-docker.pkg.dev/p/team/train:1", f"us-docker.pkg.dev/p/team/train@sha256:{'0' * 64}")
+    True
+    """
+    tagged, digested = ImageName.parse(image), ImageName.parse(pinned)
+    if tagged is None or digested is None or "@" in image or "@" not in pinned:
+        return False
+    return (tagged.host, tagged.path) == (digested.host, digested.path)
+
+
 def find_manifest(access: Access, image: ImageName, *, policy: Policy = GLANCE) -> Manifest | None:
     """What the registry tells of the image now; None where these endpoints have no registry.
 

@@ -66,6 +66,8 @@ class Plan(Shown):
     """The image that `submit` builds first; the spec names it already."""
     travels: str = ""
     """How many files and bytes would be sent, and what an ignore file holds back; empty: nothing is sent."""
+    late: tuple[Candidate, ...] = ()
+    """Those that had no room a short while ago: `submit` asks them last."""
     shown_at: datetime | None = attrs.field(default=None, eq=False, repr=False)
     """By which it tells its age; None: it tells none."""
 
@@ -83,11 +85,13 @@ class Plan(Shown):
     def best(self) -> Candidate:
         """The candidate that `submit` asks first: the first whose quota is not known to be too small.
 
+        What had no room a short while ago comes after the others.
+
         Raises:
             NoFitError: there is none.
         """
         self.check_fits()
-        return next(filter(is_open, self.candidates), self.candidates[0])
+        return min(filter(is_open, self.candidates), key=self.late.__contains__, default=self.candidates[0])
 
     @property
     def asked_for(self) -> tuple[Refusal, ...]:
@@ -97,7 +101,9 @@ class Plan(Shown):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What does not forbid a candidate but should be known: an image that cannot run its GPU, say."""
-        return (*self.notes, *warnings(self.spec, self.candidates))
+        places = ", ".join(dict.fromkeys(one.place for one in self.late))
+        late = [f"asked last, as there was no room a short while ago: {places}"] if places else []
+        return (*self.notes, *late, *warnings(self.spec, self.candidates))
 
     def is_stale(self, now: datetime) -> bool:
         """True when the facts are older than ten minutes: quota and capacity may have changed since."""

@@ -164,8 +164,8 @@ def _in_short(record: Record) -> str:
     gangs = [len(one.names) for one in record.asks]
     if not record.is_open or record.over or gangs[-1] < max(gangs):
         return ""
-    nothing, latest = Code(location="", argv=()), record.asks[-1:]
-    bare = attrs.evolve(record, spec={}, code=nothing, ways=(), asks=latest, settings={})
+    nothing, latest = Code(location="", argv=()), attrs.evolve(record.latest, image="")
+    bare = attrs.evolve(record, spec={}, code=nothing, ways=(), asks=(latest,), settings={})
     told = written(bare).decode()
     return told if len(told) <= LONGEST_SHORT else ""
 

@@ -137,6 +137,7 @@ def _ask(value: object) -> Ask:
         answer=_matching(_WORD)(fields["answer"]),
         scope=_matching(_WORD)(fields["scope"]),
         said=_text(fields["said"]),
+        image=_text(fields.get("image", "")),
         is_shared=fields.get("is_shared") is True,
         may_come=fields.get("may_come") is True,
     )

@@ -81,6 +81,8 @@ class Ask:
     """How far a refusal reaches."""
     said: str = ""
     """The answer for people, in one line; empty where it came after the job was taken."""
+    image: str = ""
+    """What its ranks were to run in, by digest, so that another start runs what the tag meant then."""
     is_shared: bool = False
     """Another process repeated it, and told of the job it came to: whoever asked takes it back no more."""
     may_come: bool = False

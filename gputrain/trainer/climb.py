@@ -153,7 +153,7 @@ class Climb:
             record = attrs.evolve(record, settings={**record.settings, backend.name: chosen})
         ask = Ask(
             way=way_of(candidate), attempt=self._attempt, names=request.names, nonce=start.nonce,
-            price_usd_h=candidate.price_usd_h,
+            price_usd_h=candidate.price_usd_h, image=request.image,
         )  # fmt: skip
         since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
         raise_untold()

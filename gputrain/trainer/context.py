@@ -14,6 +14,7 @@ from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, SendsCode, Start
 from gputrain.errors import GputrainError, RequestError, TransientError
 from gputrain.fields import refused
+from gputrain.gcp.registry import same_image
 from gputrain.planning import Attempt, Blocks, Candidate, Ledger
 from gputrain.records import Record
 from gputrain.spec import TrainingSpec
@@ -195,6 +196,12 @@ def _argv(record: Record) -> tuple[str, ...]:
     return (inside, *spec.args)
 
 
+def as_before(spec: TrainingSpec, record: Record) -> TrainingSpec:
+    """The spec with the image that the latest ask ran, by digest: today its tag may mean another."""
+    image = record.last.image if record.last is not None else ""
+    return spec.replace(image=image) if image and same_image(spec.image_name or "", image) else spec
+
+
 def again(
     around: Surroundings,
     staged: Staged,
@@ -222,7 +229,7 @@ def again(
         if record.code.sha256 not in ("", bundle.sha256):
             return None
         start = Start(
-            spec=spec, candidate=candidate, job_id=record.job_id, bundle=bundle,
+            spec=as_before(spec, record), candidate=candidate, job_id=record.job_id, bundle=bundle,
             attempt=attempt, nonce=last.nonce,
         )  # fmt: skip
         request = whole(backend, start)

@@ -30,7 +30,7 @@ from gputrain.trainer.cancels import cancel, known, taker
 from gputrain.trainer.choice import supply_of
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb
-from gputrain.trainer.context import Placed, Staged, Surroundings, again
+from gputrain.trainer.context import Placed, Staged, Surroundings, again, as_before
 from gputrain.trainer.next import LATE, Next, end_of_wait, has_left, is_late, is_placeless, late, rest_s
 from gputrain.trainer.ways import FULL_FOR_S, candidate_of, lately_refused, ways_on
 
@@ -197,7 +197,7 @@ class Restart:
         seeds = len(ladder.attempts)
         self._claim.record = record
         climb = Climb(
-            self._around, self._claim, spec, ladder, self._staged,
+            self._around, self._claim, as_before(spec, record), ladder, self._staged,
             job_id=self._job_id, attempt=following.attempt, may_rest=False, shared=following.shared,
         )  # fmt: skip
         outcome = climb.run()

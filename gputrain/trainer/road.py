@@ -57,7 +57,8 @@ class Road:
         return self._around.boards.all()
 
     def named(self, ref: JobRef, backend: Backend) -> Job:
-        """The job of that name, not looked at yet."""
+        """The job of that name, not looked at yet. SpecError: it is none of this backend's."""
+        seam.check_ref(backend, ref)
         restart = Restart(self._around, ref.name, backend.name)
         return Job(ref, backend, going=restart, named=by_name, now=self.now, sleep=self._around.sleep)
 
@@ -99,9 +100,11 @@ class Road:
         spec, note, builds = images.named(self._backends, spec)
         wanted = candidates(spec, [supply_of(backend) for backend in self._backends.values()])
         wanted = weigh(wanted, self._facts(wanted.candidates))
+        blocks, now = self._around.memory.blocks, self.now()
+        late = tuple(one for one in wanted.candidates if blocks.hold(one, now))
         code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(
-            spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now(),
+            spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=now, late=late,
             faults=code.faults, notes=(*self._trials(), *code.warnings, *([note] if note else ())),
             travels=code.travels, builds=builds,
         )  # fmt: skip

@@ -33,7 +33,12 @@ def way_of(candidate: Candidate) -> Way:
 
 
 def in_order(found: Iterable[Candidate], ways: Sequence[Way]) -> tuple[Candidate, ...]:
-    """Candidates in the order of a record's ladder; those that it does not know come last, as they were."""
+    """Candidates in the order of a record's ladder, in its regions: nobody widens what was asked for.
+
+    A way in them that it does not know, of a size or a model that is sold since, comes last.
+    """
+    allowed = {(way.backend, way.region) for way in ways}
+    found = [one for one in found if (one.backend, one.region) in allowed]
     turns = {way: number for number, way in enumerate(ways)}
     return tuple(sorted(found, key=lambda one: turns.get(way_of(one), len(turns))))
 

@@ -69,3 +69,25 @@ def test_two_submits_with_a_tag_moved_in_between_run_two_digests(cloud, tmp_path
     assert all(len(digests) == 1 for digests in (first, second, third))
     assert first != second
     assert first == third
+
+
+def test_a_restart_runs_what_the_tag_meant_when_the_job_was_submitted(cloud, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("pass\n")
+    spot = {"provisioning_model": "spot", "max_restarts": 2, "max_run_duration": "2h"}
+    jobs = []
+
+    def submit(number):
+        if jobs:  # the second push falls into the life of the first job
+            cloud.clock.advance(400)
+            cloud.preempt(f"{jobs[0].ref.name}-{number - 1}-0", to_stock=True)
+            cloud.clock.advance(400)
+            one = trainer(cloud, ComputeEngine, regions=["us-central1"], check_network=False)
+            assert one.attach(jobs[0].uri).supervise()
+        else:
+            one = trainer(cloud, ComputeEngine, regions=["us-central1"], check_network=False)
+            jobs.append(one.submit(str(script), gpu="L4:1", image=IMAGE, **spot))
+
+    first, second, third = digests_sent(cloud, "compute.instances.bulkInsert", submit)
+    assert len(first) == 1
+    assert first == second == third

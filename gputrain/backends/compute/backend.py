@@ -27,7 +27,7 @@ from gputrain.catalog import GpuNetworking, Service, region_of
 from gputrain.gcp import Access, Api, Objects
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.pace import Pace
-from gputrain.gcp.registry import pinned
+from gputrain.gcp.registry import by_digest, pinned
 from gputrain.gcp.shared import Found
 from gputrain.gcp.uploads import Progress
 from gputrain.lifecycle import Observation, State
@@ -185,7 +185,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         disks = [{**disk, "initializeParams": {**disk["initializeParams"], "sourceImage": source}}]
         job = {**draft["job"], "image": container and pinned(self._access, container)}
         whole = {**draft, "job": job, "properties": {**draft["properties"], "disks": disks}}
-        return attrs.evolve(request, body=render.call(whole))
+        return attrs.evolve(request, body=render.call(whole), image=by_digest(job["image"] or ""))
 
     def create(self, request: Request) -> JobRef:
         """Make the gang, all of it or none.

@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 
 from gputrain import fields
+from gputrain.backends.base import JobRef
+from gputrain.backends.compute.names import JobPlace
 from gputrain.backends.google import IMAGE_REPOSITORY, OBJECTS, PROJECT, REGION, GoogleSettings
 from gputrain.catalog import GpuNetworking
 from gputrain.fields import FaultCollector, Field, matching, named
@@ -46,6 +48,11 @@ class ComputeSettings(GoogleSettings):
     network_tags: tuple[str, ...]
     capacity_advice: bool
     poll_s: float
+
+    def check_ref(self, ref: JobRef) -> None:
+        """As of `ChecksRefs`: by the project and the bucket."""
+        super().check_ref(ref)
+        self._check("bucket", ref, JobPlace.parse(ref.place).bucket.uri(), self.bucket.uri())
 
 
 _NAME = matching(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")

@@ -37,7 +37,7 @@ from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.listing import listing_of
 from gputrain.gcp.pace import Pace
-from gputrain.gcp.registry import pinned
+from gputrain.gcp.registry import by_digest, pinned
 from gputrain.gcp.shared import Found, Shared
 from gputrain.gcp.uploads import Progress
 from gputrain.lifecycle import Observation, State
@@ -182,7 +182,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
     def complete(self, request: Request) -> Request:
         """The request as it is sent: with its image by digest."""
         body = render.with_images(request.body, lambda image: pinned(self._access, image))
-        return attrs.evolve(request, body=body)
+        return attrs.evolve(request, body=body, image=by_digest(render.image_of(body)))
 
     def to_gcloud(self, request: Request) -> GcloudJob:
         """The job as a file and a command for gcloud."""

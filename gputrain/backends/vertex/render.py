@@ -72,6 +72,12 @@ def with_images(body: Mapping[str, Any], known: Callable[[str], str]) -> dict[st
     return {**body, "customJob": {**job, "jobSpec": {**job["jobSpec"], "workerPoolSpecs": pools}}}
 
 
+def image_of(body: Mapping[str, Any]) -> str:
+    """What the ranks of a body run in."""
+    image: str = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"]
+    return image
+
+
 def _with_image(pool: Mapping[str, Any], known: Callable[[str], str]) -> Mapping[str, Any]:
     container = pool["containerSpec"]
     if "args" not in container:

@@ -6,6 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+import gputrain
 from gputrain import NoPlacementError, RequestError, SpecError, State, Trainer
 from gputrain.backends.compute.gang import Gangs
 from gputrain.trainer.next import rest_s
@@ -173,6 +174,45 @@ def test_a_job_of_a_backend_that_a_trainer_lacks_is_refused_by_name(cloud, train
         trainer("vertex").attach(job.uri)
     (fault,) = caught.value.faults
     assert (fault.allowed, fault.fix) == ("a job of vertex", "gputrain.attach(uri) finds it by itself")
+
+
+@pytest.mark.parametrize(
+    ("name", "own"), [("compute", "my-project"), ("compute", "~my-bucket"), ("vertex", "my-project")]
+)
+def test_a_name_of_anothers_project_or_bucket_is_none_of_ours(cloud, trainer, backend, script, name, own):
+    job = trainer(name).submit(script, **L4, idempotency_key="k")
+    uri = job.uri.replace(own, own.replace("my", "their"))
+    assert uri != job.uri
+    asked = len(cloud.requests)
+    for attach in (trainer(name).attach, lambda uri: gputrain.attach(uri, backend=backend(name))):
+        with pytest.raises(SpecError, match="it is no job of this backend") as caught:
+            attach(uri).cancel()
+        assert caught.value.faults[0].fix == "gputrain.attach(uri) finds it by itself"
+    assert len(cloud.requests) == asked
+
+
+def test_nobody_who_goes_on_with_a_job_asks_where_its_submitter_did_not(cloud, trainer, script):
+    job = interrupted(cloud, trainer, script)
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", MACHINE, 0)
+    wide = trainer("compute", "vertex", regions=("us-central1", "europe-west4")).attach(job.uri)
+    assert not wide.supervise()
+    assert {one.place[:11] for one in of_board(job).ways} == {"us-central1"}
+    assert {(one.way.backend, one.way.region) for one in of_board(job).asks} == {("compute", "us-central1")}
+    assert not cloud.compute.vms
+    assert not cloud.vertex.jobs
+
+
+def test_a_plan_shows_what_is_asked_first_once_a_place_had_no_room(cloud, trainer, script):
+    both = trainer("compute", "vertex")
+    first = both.plan(script, **L4).best
+    cloud.stock(first.place, first.machine_type, 0)
+    both.submit(script, **L4)
+    plan = both.plan(script, **L4)
+    assert plan.best != first
+    assert f"asked last, as there was no room a short while ago: {first.place}" in plan.warnings
+    assert plan.requests[0]["zone"] == plan.best.place
+    assert plan.submit().candidate == plan.best
 
 
 def interrupted(cloud, trainer, script, **more):
