@@ -17,7 +17,7 @@ from gputrain.errors import JobLostError, RequestError
 from gputrain.experiments.money import LEAST_USD, shares
 from gputrain.experiments.points import Point, canonical, key_of
 from gputrain.progress import is_number
-from gputrain.records import Board, OvertakenError, RecordError, check_alike
+from gputrain.records import Board, Note, OvertakenError, RecordError, check_alike, surely
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
 
@@ -124,9 +124,13 @@ def read_book(name: str, content: bytes) -> ExperimentRecord:
 def board_of(boards: Sequence[Board], name: str) -> Board:
     """Which board keeps the book of that name, or is to: the first, where none has it yet."""
     home, *others = boards
-    if not others or home.note(name) is not None:
+    if not others or _note(home, name) is not None:
         return home
-    return next((one for one in others if one.note(name) is not None), home)
+    return next((one for one in others if _note(one, name) is not None), home)
+
+
+def _note(board: Board, name: str) -> Note | None:
+    return surely(lambda: board.note(name))
 
 
 def opened(board: Board, name: str) -> ExperimentRecord:
@@ -189,7 +193,7 @@ def cancel(board: Board, name: str) -> None:
 
 def is_cancelled(board: Board, name: str) -> bool:
     """Whether somebody has done so."""
-    return board.note(f"{name}.cancelled") is not None
+    return _note(board, f"{name}.cancelled") is not None
 
 
 def joined(

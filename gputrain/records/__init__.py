@@ -6,7 +6,7 @@ its own. What a record says of accounts, networks and boot images is there to be
 """
 
 from gputrain.records.alike import ConflictError, check_alike, check_same
-from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended
+from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended, surely
 from gputrain.records.bucket import BucketBoard
 from gputrain.records.folder import FolderBoard
 from gputrain.records.form import DamagedRecordError, RecordError, read_record
@@ -42,4 +42,5 @@ __all__ = [
     "check_same",
     "ended",
     "read_record",
+    "surely",
 ]

@@ -6,16 +6,22 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import attrs
 
 from gputrain.errors import TransientError
+from gputrain.gcp import MissingError
 from gputrain.gcp.shared import Kept
 from gputrain.records.record import CANCELLED, WITHDRAWN, Record
 from gputrain.threads import new_lock
 
+T = TypeVar("T")
+
 TRIES = 5
+AGAIN_S = 1.0
+"""How long after an answer that there is none whoever would act by it asks once more."""
+
 MOST = 2000
 """Records that are kept in memory, some KB each: the job of one that is forgotten is only watched."""
 
@@ -110,6 +116,18 @@ def overtaken(job_id: str) -> OvertakenError:
     )
 
 
+def surely(ask: Callable[[], T | None], sleep: Callable[[float], None] = lambda _: None) -> T | None:
+    """What is there; None, or that its bucket is gone, only where two answers say so: one proves little.
+
+    For whoever deletes, ends or makes something because there is none.
+    """
+    with contextlib.suppress(MissingError):
+        if (found := ask()) is not None:
+            return found
+    sleep(AGAIN_S)
+    return ask()
+
+
 def ended(board: Board, job_id: str, why: str) -> Record | None:
     """Write down that nobody starts a job again; the record as it then is, None where there is none.
 
@@ -119,7 +137,7 @@ def ended(board: Board, job_id: str, why: str) -> Record | None:
         OvertakenError: others go on with it again and again.
     """
     for _ in range(TRIES):
-        record = board.read(job_id) or board.read(job_id)  # one answer that there is none proves little
+        record = surely(lambda: board.read(job_id))
         is_asked_anew = why == CANCELLED and record is not None and record.is_free
         if record is None or not (record.over in ("", WITHDRAWN) or is_asked_anew):
             return record

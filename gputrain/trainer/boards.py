@@ -8,7 +8,7 @@ from gputrain.backends import seam
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend
 from gputrain.errors import RequestError
-from gputrain.records import Board, BucketBoard, FolderBoard, MemoryBoard, Record
+from gputrain.records import Board, BucketBoard, FolderBoard, MemoryBoard, Record, surely
 
 
 class Boards:
@@ -77,7 +77,7 @@ class Boards:
             return True
         if isinstance(home, FolderBoard):  # another machine's may bear the same name
             return (home.name, copy.created_at) != (record.home, record.created_at)
-        return home.name != record.home and home.read(copy.job_id) is not None
+        return home.name != record.home and surely(lambda: home.read(copy.job_id)) is not None
 
 
 def is_named(board: Board, name: str) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime
 import attrs
 
 from gputrain.errors import GputrainError, RequestError
-from gputrain.records import WITHDRAWN, Ask, Board, OvertakenError, Record, ended
+from gputrain.records import WITHDRAWN, Ask, Board, OvertakenError, Record, ended, surely
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.undo import given_up, unseen
@@ -65,7 +65,7 @@ class Claim:
         """
         self.record = None
         for board in self._boards.all(self._near):
-            found = board.read(self._job_id)
+            found = self._home.read(self._job_id) if board.name == self.home else self._there(board)
             if found is not None and found.home != board.name:
                 found = self._boards.at_home(found)
             if found is not None:
@@ -182,7 +182,7 @@ class Claim:
     def _is_anothers(self) -> bool:
         """Whether our ask is none of ours any more, as far as its board can be read."""
         try:
-            there = self._home.read(self._job_id)
+            there = self._there()
         except GputrainError:
             return False
         ours = self._ours(there)
@@ -210,14 +210,14 @@ class Claim:
         is_young = self.has_just_written() and not is_shared
         writes = not is_young and (is_listed or is_shared > self.record.latest.is_shared)
         with contextlib.suppress(*(GputrainError,) * is_young):  # a cancel may have come, and nobody else
-            there = self.record if writes else self._standing()
+            there = self.record if writes else self._ours(self._there())
         while there is not None:
             if not writes or (is_shared and there.latest.is_shared):
                 return
             try:
                 self.write(there.shared() if is_shared else there)
             except OvertakenError:  # perhaps by who shares it
-                there = self._standing()
+                there = self._ours(self._there())
             else:
                 return
         raise self.overtaken()
@@ -245,9 +245,9 @@ class Claim:
             raise self.overtaken_by(come)
         return come is not None
 
-    def _standing(self) -> Record | None:
-        """The record if our ask is still its latest, and open; it is gone only if two reads say so."""
-        return self._ours(self._home.read(self._job_id) or self._home.read(self._job_id))
+    def _there(self, board: Board | None = None) -> Record | None:
+        """What lies on a board, on the one that decides unless said."""
+        return surely(lambda: (board or self._home).read(self._job_id))
 
     def _ours(self, there: Record | None) -> Record | None:
         if there is None or there.over or not there.is_open or self.record is None:

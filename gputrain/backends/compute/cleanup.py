@@ -32,7 +32,7 @@ from gputrain.gcp.forms import Json
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Outcome
-from gputrain.records import Board, DamagedRecordError, Record
+from gputrain.records import Board, DamagedRecordError, Record, surely
 from gputrain.threads import new_lock
 from gputrain.times import Since
 
@@ -84,7 +84,7 @@ def orphans(
     found: list[Orphan] = []
     for one_id in {**by_job, **queued}:
         try:
-            needed = _needed(board, looks, one_id)
+            needed = _needed(board, looks, one_id, calls.access.sleep)
         except GputrainError as error:  # what cannot be judged is not removed
             log.warning("%s could not be looked at: %s", one_id, error.what)
             continue
@@ -96,10 +96,10 @@ def orphans(
     return tuple(found)
 
 
-def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
+def _needed(board: Board, looks: Looks, job_id: str, sleep: Sleep) -> VmNames | None:
     """The gang whose VMs must stay; None: none of the job's must."""
     try:
-        record = board.read(job_id)
+        record = surely(lambda: board.read(job_id), sleep)
     except MissingError:  # its home is gone, and nobody can say any more that the VM is needed
         return None
     except DamagedRecordError as error:  # as if there were none

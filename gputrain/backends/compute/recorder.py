@@ -22,7 +22,7 @@ from gputrain.errors import (
 )
 from gputrain.gcp import MissingError
 from gputrain.gcp.listing import listing_of
-from gputrain.records import MADE, WITHDRAWN, Ask, DamagedRecordError, Record
+from gputrain.records import MADE, WITHDRAWN, Ask, DamagedRecordError, Record, surely
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -124,7 +124,7 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         left = "trainer.clean_up() deletes what is left of jobs"
         where, fix = f"{self.board.name} holds no record of it", "check the name and the bucket"
         try:
-            record = self.board.read(ref.name)
+            record = surely(lambda: self.board.read(ref.name), self.gangs.calls.access.sleep)
         except MissingError as error:
             record, where = None, error.what
             fix = f"its VMs may run on: {left} whose bucket is gone"

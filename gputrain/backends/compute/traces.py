@@ -15,7 +15,7 @@ from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.forms import Json, mapping
 from gputrain.gcp.objects import Objects
 from gputrain.keeper.status import RESERVED
-from gputrain.records import Board, DamagedRecordError, Record
+from gputrain.records import Board, DamagedRecordError, surely
 
 NOBODYS = json.dumps({"nonce": "", "token": ""}).encode()
 """A lock that no VM has: whichever comes finds that the job is none of its ask, and leaves."""
@@ -118,7 +118,7 @@ class Traces:
     def _is_left(self, gang: VmNames) -> bool:
         """Whether other VMs were asked for since, or nobody can tell."""
         try:
-            record: Record | None = self.board.read(gang.job_id)
+            record = surely(lambda: self.board.read(gang.job_id), self.stored.access.sleep)
         except (RequestError, DamagedRecordError):
             return True
         asks = () if record is None else tuple(one for one in record.asks if one.way.backend == NAME)

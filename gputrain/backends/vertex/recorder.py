@@ -26,7 +26,7 @@ from gputrain.errors import (
 from gputrain.gcp import Access, MissingError
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.lifecycle import Observation, State
-from gputrain.records import CANCELLED, WITHDRAWN, Ask, BucketBoard, Record, RecordError
+from gputrain.records import CANCELLED, WITHDRAWN, Ask, BucketBoard, Record, RecordError, surely
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -76,7 +76,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     def asked_for(self, ref: JobRef) -> SeenJob | None:
         """A job that was asked for a moment ago, which no list need show yet; None where none was."""
         try:
-            record = self.board.read(ref.name)
+            record = surely(lambda: self.board.read(ref.name), self.whereabouts.jobs.access.sleep)
         except (AccessError, RequestError):
             return None
         if record is None or record.over or not record.is_open or record.age_s > self.turn_s:
@@ -94,7 +94,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         not read its record cannot do so.
         """
         try:
-            record = self.board.read(ref.name)
+            record = surely(lambda: self.board.read(ref.name), self.whereabouts.jobs.access.sleep)
         except (AccessError, RequestError, RecordError):
             return
         if record is None or record.last is None:

@@ -27,7 +27,7 @@ from gputrain.errors import JobLostError, RequestError
 from gputrain.gcp import LABEL_JOB, Listing, MissingError
 from gputrain.gcp.listing import listing_of
 from gputrain.gcp.shared import Kept
-from gputrain.records import Board, Record
+from gputrain.records import Board, Record, surely
 
 FORGET_S = 600.0
 """Where a job is that nobody looked at for so long is asked for anew."""
@@ -157,7 +157,7 @@ class Whereabouts:
 
     def _record(self, ref: JobRef, board: Board | None) -> Record | None:
         try:
-            return None if board is None else board.read(ref.name)
+            return None if board is None else surely(lambda: board.read(ref.name), self.jobs.access.sleep)
         except MissingError as error:  # the bucket is gone, and with it what was written of the job
             raise lost(ref) from error
 

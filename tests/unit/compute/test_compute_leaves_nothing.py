@@ -402,6 +402,35 @@ def test_a_record_that_cannot_be_read_just_now_is_not_damaged(cloud, make, neigh
     assert Trainer(make()).orphans() == ()
 
 
+NOT_FOUND = faults.Refuse(error=ApiError(404, "No such object", reason="notFound"))
+NO_BUCKETS = faults.RawReply(status=200, body=b"{}", content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"storage.objects.get": NOT_FOUND},
+        {"storage.buckets.list": NO_BUCKETS, "storage.buckets.get": NOT_FOUND},
+    ],
+    ids=["a record", "the bucket"],
+)
+def test_one_answer_that_there_is_none_deletes_no_living_job(cloud, make, neighbours, lies):
+    trainer = Trainer(make())
+    for method, fault in lies.items():
+        cloud.fail(method, fault)
+    assert trainer.clean_up() == ()
+    assert attach(neighbours.uri, backend=make()).state is State.PROVISIONING
+
+
+@pytest.mark.parametrize("act", ["observe", "cancel"])
+def test_one_answer_that_there_is_no_record_loses_no_job(cloud, make, neighbours, act):
+    backend = make()
+    cloud.fail("storage.objects.get", NOT_FOUND)
+    getattr(backend, act)(neighbours)
+    cloud.clock.advance(300)
+    assert ("bert-1-0-0" in vms(cloud)) is (act == "observe")
+
+
 def test_the_record_of_a_later_release_is_not_damaged(make, neighbours):
     rewritten(make(), "bert-1", b'{"schema": 2}')
     assert Trainer(make()).clean_up() == ()

@@ -78,6 +78,15 @@ def test_without_a_lock_that_tells_the_record_does(recorder, traces, asks, is_re
         assert traces.stored.read(LOCK).content == NOBODYS
 
 
+def test_one_answer_that_there_is_no_record_removes_nothing_of_another_gang(recorder, traces, monkeypatch):
+    traces.stored.remove(LOCK)
+    written(recorder, ASK, LATER)
+    told = iter([None, recorder.board.read("bert-1")])
+    monkeypatch.setattr(recorder.board, "read", lambda _: next(told))
+    traces.remove(names(ASK))
+    assert traces.stored.stat(STATUS) is not None
+
+
 def test_a_record_that_nobody_can_read_says_nothing_so_nothing_goes(recorder, traces):
     traces.stored.remove(LOCK)
     traces.stored.write("records/bert-1.json", b"no record", if_generation=0)

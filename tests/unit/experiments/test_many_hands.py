@@ -23,6 +23,8 @@ from gputrain import (
     TransientError,
 )
 from gputrain.experiments.begin import begun
+from gputrain.experiments.book import board_of, cancel, is_cancelled
+from gputrain.records import FolderBoard
 
 TELLS = """
 import os, sys, time
@@ -186,6 +188,17 @@ class Forgetful:
     def _check(self, name):
         if name.endswith(".cancelled") and self._is_made():
             raise TransientError("the bucket does not answer")
+
+
+def test_one_answer_that_nothing_is_noted_begins_no_cancelled_experiment_anew(tmp_path, monkeypatch):
+    home, other = (FolderBoard(tmp_path / name) for name in ("home", "other"))
+    other.keep("scan", b"{}", 0)
+    cancel(other, "scan")
+    answers, truth = iter([lambda _: None]), other.note
+    monkeypatch.setattr(other, "note", lambda name: next(answers, truth)(name))
+    assert board_of([home, other], "scan") is other
+    answers = iter([lambda _: None])
+    assert is_cancelled(other, "scan")
 
 
 def test_a_point_whose_cancel_cannot_be_read_any_more_has_its_job(trainer, tells):

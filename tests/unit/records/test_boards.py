@@ -12,7 +12,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, RequestError, TransientError
-from gputrain.gcp import Access, Objects
+from gputrain.gcp import Access, MissingError, Objects
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.records import (
     BucketBoard,
@@ -23,6 +23,7 @@ from gputrain.records import (
     RecordError,
     ended,
     folder,
+    surely,
 )
 from gputrain.records.board import MOST
 from gputrain.records.record import LARGEST_BYTES
@@ -189,6 +190,31 @@ def test_who_ends_a_job_ends_it_once(board):
     assert first.over == "cancelled"
     assert ended(board, "bert-1", "wait_limit").over == "cancelled"
     assert ended(board, "gpt-1", "cancelled") is None
+
+
+GONE = MissingError("there is no bucket gs://my-bucket")
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [(["it"], 1), ([None, "it"], 2), ([GONE, "it"], 2), ([None, None], 2), ([GONE, GONE], 2)],
+)
+def test_nothing_is_there_only_where_two_answers_say_so(told, asked):
+    answers, waits = iter(told), []
+
+    def ask():
+        one = next(answers)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    if told[asked - 1] is GONE:
+        with pytest.raises(MissingError):
+            surely(ask, waits.append)
+    else:
+        assert surely(ask, waits.append) == told[asked - 1]
+    assert len(waits) == asked - 1
+    assert len(list(answers)) == len(told) - asked
 
 
 def test_what_somebody_wrote_by_hand_is_refused(tmp_path):

@@ -303,6 +303,35 @@ def test_the_order_of_backends_decides_nothing_about_where_a_key_is_kept(cloud, 
     assert homes == ["gs://another/", "gs://another/"]
 
 
+def tells_once_that_there_is_none(monkeypatch, board):
+    answers = iter([lambda _: None])
+    truth = board.read
+    monkeypatch.setattr(board, "read", lambda job_id: next(answers, truth)(job_id))
+
+
+def test_one_answer_that_another_board_has_none_makes_no_second_job(cloud, backend, now, script, monkeypatch):
+    cloud.add_bucket("other", location="us-central1")
+    compute, vertex = backend("compute", bucket="gs://other"), backend("vertex")
+    sleep = cloud.clock.advance
+    first = Trainer([compute], now=now, sleep=sleep).submit(script, **L4, idempotency_key="k")
+    tells_once_that_there_is_none(monkeypatch, compute.recorder().board)
+    again = Trainer([vertex, compute], now=now, sleep=sleep).submit(script, **L4, idempotency_key="k")
+    assert (again.uri, len(creates(cloud))) == (first.uri, 1)
+
+
+def test_one_answer_that_its_home_has_none_gives_the_place_of_a_job_to_no_other(
+    cloud, backend, board, asked, monkeypatch
+):
+    cloud.add_bucket("another", location="us-central1")
+    both = {"compute": backend("compute"), "vertex": backend("vertex", bucket="gs://another")}
+    boards = Boards(both)
+    copy = attrs.evolve(asked(), home="gs://another/")
+    boards.named("gs://another/").write(attrs.evolve(copy, generation=0))
+    record = attrs.evolve(copy, home="gs://third/")
+    tells_once_that_there_is_none(monkeypatch, boards.named("gs://another/"))
+    assert boards.is_anothers(copy, record)
+
+
 def test_a_copy_whose_folder_is_another_machines_makes_no_second_job(cloud, backend, board, asked, tmp_path):
     local = Local(root=tmp_path / "home", gpus=0)
     record = asked()
