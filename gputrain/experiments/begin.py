@@ -19,7 +19,7 @@ from gputrain.experiments.outcome import OnlyWatches, Submits, may_cost
 from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
 from gputrain.fields import FaultCollector, matching, number, whole
 from gputrain.planning import Candidate, Plan
-from gputrain.records import Board
+from gputrain.records import Board, read_spec
 from gputrain.records.record import spec_of
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import ARGUMENTS
@@ -115,7 +115,8 @@ def resumed(trainer: Plans, boards: Sequence[Board], name: str) -> Experiment:
     """
     board = board_of(boards, name)
     book = opened(board, name)
-    spec = TrainingSpec.from_dict({**book.spec, "name": None})  # of a function, its record has one
+    kept_spec = {**book.spec, "name": None}  # of a function, its record has one
+    spec = read_spec(kept_spec, f"the experiment {name}")
     if book.is_function or not book.is_whole:
         function = spec.title.removesuffix(".py")
         why = f"the function {function} is not here" if book.is_function else _NOT_WHOLE

@@ -93,7 +93,8 @@ class AskedFor:
         if record is None:
             return _Contents()
         known = _Contents()
-        with suppress(ValueError, OverflowError):  # words of a newer release, times and prices of nobody
+        # Words of a newer release, times and prices of nobody.
+        with suppress(ValueError, OverflowError, RecordError):
             known = _Contents(created_at=moment(record.created_at) if record.created_at else None)
             spec = record.training_spec
             known = attrs.evolve(known, spec=spec)

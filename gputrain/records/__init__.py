@@ -9,7 +9,7 @@ from gputrain.records.alike import ConflictError, check_alike, check_same
 from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended, surely
 from gputrain.records.bucket import BucketBoard
 from gputrain.records.folder import FolderBoard
-from gputrain.records.form import DamagedRecordError, RecordError, read_record
+from gputrain.records.form import DamagedRecordError, read_record
 from gputrain.records.record import (
     CANCELLED,
     MADE,
@@ -19,6 +19,7 @@ from gputrain.records.record import (
     Record,
     Way,
 )
+from gputrain.records.spec import RecordError, read_spec
 
 __all__ = [
     "CANCELLED",
@@ -42,5 +43,6 @@ __all__ = [
     "check_same",
     "ended",
     "read_record",
+    "read_spec",
     "surely",
 ]

@@ -15,8 +15,9 @@ from gputrain.gcp.listing import listing_of
 from gputrain.gcp.objects import Generation, Stored, md5_of
 from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.records.board import Entry, Note, dated, overtaken
-from gputrain.records.form import DamagedRecordError, RecordError, read_record, written
+from gputrain.records.form import DamagedRecordError, read_record, written
 from gputrain.records.record import LARGEST_BYTES, Code, Record, checked
+from gputrain.records.spec import RecordError
 from gputrain.threads import new_lock
 
 FOLDER = "records"

@@ -20,8 +20,9 @@ from gputrain.errors import CapacityError, PermissionDeniedError, TransientError
 from gputrain.interrupts import is_raised_here, sleep
 from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, OvertakenError, dated, overtaken
-from gputrain.records.form import RecordError, read_record, written
+from gputrain.records.form import read_record, written
 from gputrain.records.record import Record, checked
+from gputrain.records.spec import RecordError
 from gputrain.threads import new_lock
 
 T = TypeVar("T")

@@ -9,9 +9,10 @@ from typing import Any, NoReturn, TypeVar
 
 import attrs
 
-from gputrain.errors import ProviderError, RequestError
+from gputrain.errors import RequestError
 from gputrain.planning.candidates import NAME
 from gputrain.records.record import LARGEST_BYTES, Ask, Code, Record, Way, checked
+from gputrain.records.spec import RecordError
 
 T = TypeVar("T")
 
@@ -25,12 +26,6 @@ MOST_RESTARTS = 1000
 """As many as a spec may ask for."""
 _NONCE = re.compile(r"[0-9a-f]{8,32}")
 _WORD = re.compile(r"[a-z0-9_ -]{0,64}")
-
-
-class RecordError(ProviderError):
-    """What lies where a record should be is none."""
-
-    kind = "no_record"
 
 
 class DamagedRecordError(RecordError):

@@ -11,6 +11,7 @@ import attrs
 
 from gputrain.errors import RequestError
 from gputrain.planning import Outcome
+from gputrain.records.spec import RecordError, read_spec
 from gputrain.spec import TrainingSpec
 
 CANCELLED = "cancelled"
@@ -193,13 +194,22 @@ class Record:
 
     @property
     def training_spec(self) -> TrainingSpec:
-        """The spec. Raises SpecError where it is none."""
-        return TrainingSpec.from_dict(self.spec)
+        """The spec. Raises RecordError where it is none."""
+        return read_spec(self.spec, self.job_id)
+
+    @property
+    def unread(self) -> str:
+        """That its spec cannot be read, and why; empty where it can."""
+        try:
+            read_spec(self.spec, self.job_id)
+        except RecordError as error:
+            return f"{error.what}: {error.why}"
+        return ""
 
     @property
     def restarts_left(self) -> int:
-        """How often it may start again."""
-        return max(0, self.training_spec.max_restarts - self.attempt)
+        """How often it may start again; never where its spec cannot be read."""
+        return 0 if self.unread else max(0, self.training_spec.max_restarts - self.attempt)
 
     def asked(self, ask: Ask, **changes: Any) -> Record:
         """The record with one more ask, which is the latest."""

@@ -78,7 +78,7 @@ def rest_s(record: Record) -> float:
     By the record's clock, so that however many watch it, one of them asks.
     """
     waited_s = record.written_at - record.waiting_since if record.waiting_since else 0.0
-    longest = record.training_spec.max_wait_duration
+    longest = None if record.unread else record.training_spec.max_wait_duration
     left_s = math.inf if longest is None else longest.total_seconds() - waited_s
     rest_s = min(max(FIRST_REST.total_seconds(), waited_s), LONGEST_REST.total_seconds())
     return max(1.0, min(rest_s, left_s))

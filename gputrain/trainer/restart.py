@@ -50,8 +50,8 @@ class Restart:
 
     def way_on(self, seen: Observation) -> str:
         """What comes next for a job that is at no place after all; empty where that is its end."""
-        record = self.record() if is_placeless(seen) else None
-        if record is None or record.over:
+        record = self._startable() if is_placeless(seen) else None
+        if record is None:
             return ""
         if not record.is_open:
             return "it waits for room"
@@ -92,8 +92,8 @@ class Restart:
         known = self._claim.record
         if known is not None and not known.is_open and self._claim.is_younger(known, rest_s(known)):
             return stays  # many wait for room: what is not due costs no call
-        record = self.record()
-        if record is None or record.over:
+        record = self._startable()
+        if record is None:
             return stays
         following = self._next(record, seen)
         if following is None:
@@ -127,6 +127,15 @@ class Restart:
         except (RecordError, RequestError) as error:
             self._say(f"{self._job_id} cannot be started again from here: {error}")
             return None
+
+    def _startable(self) -> Record | None:
+        """The record, where somebody may start the job by it."""
+        record = self.record()
+        if record is None or record.over:
+            return None
+        if record.unread:
+            self._say(record.unread)
+        return None if record.unread else record
 
     def _next(self, record: Record, seen: Observation) -> Next | None:
         if not record.is_open:

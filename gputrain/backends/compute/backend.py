@@ -254,10 +254,10 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             self._recorder.end(ref.name)  # its guests are told, and may save
             self._remains.end_unread(error, lambda: self._left_of(ref.name), self._access.sleep)
             raise
-        seen = self._looks.observe(record)
-        is_over = seen.state is not None and seen.state.is_terminal and record.over != WITHDRAWN
+        seen, is_last = self._looks.observe(record), record.over != WITHDRAWN and not record.unread
+        is_over = seen.state is not None and seen.state.is_terminal and is_last
         if is_over and "queue" not in seen.raw and self._recorder.has_come(record):
-            return  # else it never ran, and whoever has its key asks for it once more
+            return  # else it never ran, or others start it again
         over, refused = self._recorder.end(ref.name)
         self._remains.let_save(over or record, self._looks.observe, self._access.sleep)
         self._glances.forget(ref.name)

@@ -195,7 +195,7 @@ class Looks:
             record,
             nodes,
             state=State.INTERRUPTED if may_restart else state,
-            detail="; ".join(filter(None, [said, lost])),
+            detail="; ".join(filter(None, [said, lost, record.unread if cause else ""])),
             failure=failure,
             ended_at=max(moments(record, nodes, ENDED), default=None),
             exit_code=failure.exit_code if failure and failure.exit_code is not None else code,

@@ -34,7 +34,8 @@ def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
         ends += [seconds_of(one.get("insertTime")) + NOTICE_S for one in node.operations]
     until = max(ends, default=0.0) if all(node.is_over for node in nodes) else record.now
     began = min(starts, default=asked.at)
-    return int(min(max(0.0, (until or record.now) - began), record.left_s))
+    took_s = max(0.0, (until or record.now) - began)
+    return int(took_s if record.unread else min(took_s, record.left_s))
 
 
 def moments(record: Record, nodes: tuple[VmReport, ...], phase: str) -> list[datetime]:

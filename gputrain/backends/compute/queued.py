@@ -33,7 +33,7 @@ def queued(record: Record, request: Mapping[str, Any] | None) -> Queued | None:
     state = str((request or {}).get("state", ""))
     status = mapping((request or {}).get("status"))
     waited_s = record.now - (record.waiting_since or record.latest.at)
-    is_late = waited_s > record.training_spec.longest_queue.total_seconds()
+    is_late = not record.unread and waited_s > record.training_spec.longest_queue.total_seconds()
     if state in WAITS:
         return _waiting(record, status, is_late)
     if state == "FAILED":

@@ -1,10 +1,14 @@
 """A job whose record nobody can read is ended all the same, and its ranks may save before its VMs go."""
 
+import json
+
 import pytest
 
 from gputrain.backends.compute.cleanup import HEARD_S, SENT_S, UNREAD_EVERY_S
-from gputrain.records import DamagedRecordError
+from gputrain.lifecycle import State
+from gputrain.records import CANCELLED, DamagedRecordError
 from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
 
 GRACE_S = 25.0
 """What ranks have to save, unless the spec says otherwise, which nobody can read."""
@@ -60,3 +64,53 @@ def test_vms_that_are_gone_are_not_waited_for(cloud, road, ref):
         road.backend._gangs.delete("us-central1-a", name)
     cloud.clock.advance(300)
     assert end(cloud, road, ref) < UNREAD_EVERY_S
+
+
+SCRIPT = {"script": "train.py", "gpu": "L4:1"}
+NO_SPECS = [{}, {**SCRIPT, "of_tomorrow": 1}, {**SCRIPT, "env": [[1]]}, {**SCRIPT, "max_run_duration": {}}]
+
+
+def respecced(backend, job_id, spec):
+    """Have its record tell of another spec, or of none."""
+    name = f"records/{job_id}.json"
+    found = json.loads(backend._stored.read(name).content)
+    told = {"backend": "compute", "place": "us-central1-a"}
+    document = json.dumps({**found, "spec": spec}).encode()
+    backend._stored.write(name, document, if_generation=None, metadata=told)
+
+
+@pytest.fixture
+def reclaimed(cloud, road, code):
+    """A job that would start again, and its VM, which has only halted."""
+    spec = TrainingSpec(script=code, gpu="L4:1", provisioning_model="spot", max_restarts=2)
+    ref = road.submit(spec, job_id="bert-1")
+    cloud.clock.advance(120)
+    cloud.host_error("bert-1-0-0")
+    cloud.clock.advance(250)
+    assert road.backend.observe(ref).state is State.INTERRUPTED
+    return ref
+
+
+@pytest.mark.parametrize("spec", NO_SPECS)
+def test_a_job_whose_spec_cannot_be_read_is_shown_and_not_started_again(cloud, make, reclaimed, spec, caplog):
+    respecced(make(), "bert-1", spec)
+    trainer = Trainer(make())
+    (job,) = trainer.jobs()
+    trainer.supervise()
+    assert job.state is State.FAILED
+    assert "cannot be read, so nobody starts it again from here" in job.detail
+    assert (job.spec, len(cloud.compute.vms)) == (None, 1)
+
+
+@pytest.mark.parametrize("spec", NO_SPECS)
+@pytest.mark.parametrize("act", ["cancel", "clean_up"])
+def test_what_has_halted_of_a_job_whose_spec_cannot_be_read_is_removed(cloud, make, reclaimed, spec, act):
+    backend = make()
+    respecced(backend, "bert-1", spec)
+    if act == "cancel":
+        backend.cancel(reclaimed)
+        assert backend.recorder().board.read("bert-1").over == CANCELLED  # another release may read it
+    else:
+        assert [one.name for one in Trainer(backend).clean_up()] == ["bert-1-0-0"]
+    cloud.clock.advance(120)
+    assert not cloud.compute.vms
