@@ -28,11 +28,12 @@ from gputrain.causes import Blame
 from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, TransientError
 from gputrain.gcp import LABEL_HOME, LABEL_JOB, MissingError, label_value
-from gputrain.gcp.forms import Json
+from gputrain.gcp.forms import Json, mapping
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Outcome
 from gputrain.records import Board, DamagedRecordError, Record, surely
+from gputrain.spec.read import LONGEST_GRACE_S
 from gputrain.threads import new_lock
 from gputrain.times import Since
 
@@ -273,11 +274,12 @@ class Remains:
 
 
 def _grace_s(record: Record) -> float:
-    """How long the ranks have to save; a setting that is no number is the agent's to refuse."""
-    try:
-        return float((record.spec.get("env") or {}).get(contract.GRACE) or _usual_grace_s())
-    except ValueError:
-        return _usual_grace_s()
+    """How long the ranks have to save; what no spec may say of that, no agent took either."""
+    with suppress(ValueError):
+        said_s = float(str(mapping(record.spec.get("env")).get(contract.GRACE)))
+        if 0 <= said_s <= LONGEST_GRACE_S:
+            return said_s
+    return _usual_grace_s()
 
 
 def _usual_grace_s() -> float:

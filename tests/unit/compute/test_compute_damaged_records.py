@@ -114,3 +114,23 @@ def test_what_has_halted_of_a_job_whose_spec_cannot_be_read_is_removed(cloud, ma
         assert [one.name for one in Trainer(backend).clean_up()] == ["bert-1-0-0"]
     cloud.clock.advance(120)
     assert not cloud.compute.vms
+
+
+GRACES = [[[1]], "x", None, 1, {"GPUTRAIN_GRACE": [1]}, {"GPUTRAIN_GRACE": "nan"}, {"GPUTRAIN_GRACE": "1e9"}]
+
+
+@pytest.mark.parametrize("env", [*GRACES, {"GPUTRAIN_GRACE": 10**400}, {"GPUTRAIN_GRACE": "-inf"}])
+def test_ranks_whose_time_to_save_cannot_be_read_have_the_usual_one_and_go(cloud, road, code, env):
+    spec = TrainingSpec(script=code, gpu="L4:1", max_run_duration="2h")
+    ref = road.submit(spec, job_id="bert-1")
+    cloud.clock.advance(120)
+    respecced(road.backend, "bert-1", {**SCRIPT, "env": env})
+    told = {"schema": 2, "phase": "running", "running_at": "2026-11-23T12:00:00.000Z"}
+    told["vm_id"] = cloud.compute.find_vm("bert-1-0-0").resource["id"]
+    status = "jobs/bert-1/attempt-0/status-0.json"
+    road.backend._stored.write(status, json.dumps(told).encode(), if_generation=None)
+    began = cloud.clock.now()
+    road.backend.cancel(ref)
+    assert HEARD_S + GRACE_S + SENT_S <= cloud.clock.now() - began < HEARD_S + GRACE_S + SENT_S + 10
+    cloud.clock.advance(300)
+    assert not cloud.compute.vms
