@@ -9,7 +9,7 @@ import contextlib
 import math
 import signal
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -105,6 +105,18 @@ def _seconds(what: str, value: float) -> float:
     return value
 
 
+def _name(what: str, ref: JobRef, its: Collection[str], job_id: str = "") -> JobRef:
+    """A job's name, where it is one of these backends' and ends in the job's id. Errors as of `due`.
+
+    By any other name the job would be looked for in vain, and made once more.
+    """
+    if due(what, ref, JobRef).backend not in its:
+        raise _misfit(f"{what}.backend", ref.backend, " or ".join(map(repr, sorted(its))))
+    if job_id and ref.name != job_id:
+        raise _misfit(f"{what}.name", ref.name, f"the job's id, {job_id!r},")
+    return ref
+
+
 def _misfit(what: str, value: object, wanted: str) -> TypeError:
     return TypeError(f"{what} is {shown(value)}, where {wanted} is due")
 
@@ -118,7 +130,8 @@ def poll_s(backend: Backend) -> float:
 def find(backend: Backend, name: str) -> tuple[JobRef, ...]:
     """The jobs that exist."""
     with of(backend, backend.name, "list the jobs"):
-        return all_due("find(...)", backend.find(name=name), JobRef)
+        found = all_due("find(...)", backend.find(name=name), JobRef)
+        return tuple(_name("one of find(...)", ref, {backend.name}) for ref in found)
 
 
 def stage(backend: Backend, spec: TrainingSpec, job_id: str) -> Bundle:
@@ -130,14 +143,19 @@ def stage(backend: Backend, spec: TrainingSpec, job_id: str) -> Bundle:
 def render(backend: Backend, start: Start) -> Request:
     """The draft of a request."""
     with of(backend, backend.name, "render a request"):
-        return due("render(...)", backend.render(start), Request)
+        draft = due("render(...)", backend.render(start), Request)
+        if draft.ref.name:  # what is no name at all is told by whoever would send it
+            _name("render(...).ref", draft.ref, {draft.ref.backend}, start.job_id)
+        return draft
 
 
 def complete(backend: Backend, draft: Request) -> Request:
     """The request as it is sent; the draft itself, of a backend that has nothing to add."""
     with of(backend, backend.name, "complete a request"):
         if isinstance(backend, Completes):
-            return due("complete(...)", backend.complete(draft), Request)
+            whole = due("complete(...)", backend.complete(draft), Request)
+            _name("complete(...).ref", whole.ref, {draft.ref.backend}, draft.ref.name)
+            return whole
     return draft
 
 
@@ -152,7 +170,7 @@ def create(backend: Backend, request: Request) -> JobRef:
     """The one write. After an UnforeseenError the job may be there."""
     fix = f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
     with of(backend, backend.name, "create a job", fix=fix):
-        return due("create(...)", backend.create(request), JobRef)
+        return _name("create(...)", backend.create(request), {backend.name}, request.ref.name)
 
 
 def check_ref(backend: Backend, ref: JobRef) -> None:
@@ -231,13 +249,15 @@ def recorder(backend: object, name: str) -> Recorder | None:
 def name_of(asked: Recorder, record: Record) -> JobRef:
     """The name of the job that a record is about."""
     with of(asked, record.backend, "tell the name of a job"):
-        return due("name_of(...)", asked.name_of(record), JobRef)
+        its = {record.backend, record.latest.way.backend}
+        return _name("name_of(...)", asked.name_of(record), its, record.job_id)
 
 
 def there(asked: Recorder, record: Record) -> JobRef | None:
     """The job's name, if what was asked for last is there."""
     with of(asked, record.latest.way.backend, "look for a job that was asked for"):
-        return due("there(...)", asked.there(record), JobRef, _NONE)
+        found = due("there(...)", asked.there(record), JobRef, _NONE)
+        return found and _name("there(...)", found, {record.latest.way.backend}, record.job_id)
 
 
 def clear(asked: Recorder, record: Record) -> bool:

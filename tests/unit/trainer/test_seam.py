@@ -10,7 +10,7 @@ import pytest
 
 from gputrain import ProviderError, State
 from gputrain.backends import seam
-from gputrain.backends.base import LogPage, Orphan
+from gputrain.backends.base import JobRef, LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
 from gputrain.lifecycle import Observation
 from gputrain.preflight import Check, Finding
@@ -218,6 +218,42 @@ def test_what_is_in_an_answer_is_of_the_kind_that_is_due(world, script, call, an
     job, rack = job_of(world, script)
     rack.down, rack.answer = {call}, answer
     assert told_by(AFTER[call], job).why == f"TypeError: {why}"
+
+
+def submit_renamed(world, script, call, **renamed):
+    """Submit under a key once one of the backend's calls answers another name; of a recorder's, once more."""
+    keeps_records = call in ("there", "name_of")
+    rack, other = Rack(board=world.board() if keeps_records else None), Place("other")
+    trainer = world.trainer(rack, other)
+    if keeps_records:
+        rack.answers = [DOWN if call == "there" else None]
+        with contextlib.suppress(ProviderError):
+            trainer.submit(script, idempotency_key="k", **ASKED)
+    honest = getattr(rack, call)
+    named = attrs.evolve(JobRef(backend="rack", project="p", place="east-a", name=JOB), **renamed)
+
+    def answering(*asked, **_named):
+        if call in ("render", "complete"):
+            return attrs.evolve(honest(*asked), ref=named)
+        return (named,) if call == "find" else named
+
+    setattr(rack, call, answering)
+    error = told_by(lambda: trainer.submit(script, idempotency_key="k", **ASKED))
+    assert len(rack.asked) == keeps_records
+    assert other.asked == []
+    return error.why
+
+
+@pytest.mark.parametrize("call", ["render", "complete", "create", "there", "name_of"])
+def test_a_job_by_another_name_than_its_id_is_refused_and_not_made_twice(world, script, call):
+    why = submit_renamed(world, script, call, name="100")
+    assert re.search(rf"{call}\(...\)(.ref)?.name is '100', where the job's id, '{JOB}', is due", why)
+
+
+@pytest.mark.parametrize("call", ["complete", "create", "there", "name_of", "find"])
+def test_a_job_of_another_backend_is_none_that_a_backend_answers(world, script, call):
+    why = submit_renamed(world, script, call, backend="other")
+    assert re.search(rf"{call}\(...\)(.ref)?.backend is 'other', where 'rack' is due", why)
 
 
 def test_a_look_that_nobody_foresaw_changes_nothing(world, script):
