@@ -90,14 +90,18 @@ def shown(value: object, *, name: str = "") -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
+def said(error: BaseException) -> str:
+    """The text of somebody else's error; empty where it cannot be had, for that may raise in its turn."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # its own methods may raise anything
+        return ""
+
+
 def _words(error: Exception) -> str:
     """What an error of reading says; by its name where it is none that readers raise."""
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001  # somebody else's
-        said = ""
     is_of_readers = isinstance(error, (ValueError, TypeError, ArithmeticError))
-    return said if is_of_readers else f"{type(error).__name__}: {said}"
+    return said(error) if is_of_readers else f"{type(error).__name__}: {said(error)}"
 
 
 @attrs.frozen

@@ -148,7 +148,7 @@ def made(
         trial = backend.trial if emulator and isinstance(backend, StandsIn) else emulator
     except GputrainError:
         raise
-    except Exception as error:  # of somebody else's code: whatever it is, it says which backend
+    except seam.ANYTHING as error:  # of somebody else's code: whatever it is, it says which backend
         raise _refused(name, f"from {source} came {seam.said(error)}", mend) from error
     if not is_it:
         raise _refused(name, f"what is made from {source} is another: {said}", mend)
@@ -184,7 +184,7 @@ def _loaded(row: metadata.EntryPoint) -> type[Backend]:
     mend = f"reinstall {whose}, or uninstall it"
     try:
         kind = row.load()
-    except (Exception, SystemExit) as error:  # somebody else's module may raise anything
+    except seam.ANYTHING as error:  # somebody else's module
         said = f"{whose} says it is {row.value}, which cannot be loaded: {seam.said(error)}"
         raise _refused(row.name, said, mend) from error
     missing = ", ".join(lacks(kind))

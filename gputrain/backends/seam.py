@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import attrs
 
+from gputrain import fields
 from gputrain.backends.abilities import BarsLate, FindsTheEnd, KeepsRecords, Recorder
 from gputrain.backends.base import (
     Backend,
@@ -38,6 +39,8 @@ from gputrain.spec import TrainingSpec
 
 T = TypeVar("T")
 _NONE = type(None)
+ANYTHING = (Exception, SystemExit)
+"""What somebody else's code may raise: one backend that ends the process would end what all others do."""
 
 
 class UnforeseenError(ProviderError):
@@ -57,7 +60,7 @@ def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
         yield
     except GputrainError:
         raise
-    except Exception as error:  # of somebody else's code
+    except ANYTHING as error:  # of somebody else's code
         if _is_a_handlers(error):
             raise
         what = f"could not {action} of the backend {name!r}"
@@ -73,14 +76,14 @@ def of(backend: object, name: str, action: str, *, fix: str = "") -> Iterator[No
         yield
 
 
-def _is_a_handlers(error: Exception) -> bool:
+def _is_a_handlers(error: BaseException) -> bool:
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def said(error: BaseException) -> str:
     """What somebody else's error says, and of which kind it is."""
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {fields.said(error)}"
 
 
 def due(what: str, value: T, *kinds: type) -> T:

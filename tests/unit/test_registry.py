@@ -65,6 +65,11 @@ def test_a_backend_is_found_once_its_distribution_is_installed(installed):
         ("acme = acme_backend:Acme", "raise SystemExit(3)", "SystemExit: 3"),
         (
             "acme = acme_backend:Acme",
+            "class Mute(Exception):\n    __str__ = None\nraise Mute",
+            "cannot be loaded: Mute: ",
+        ),
+        (
+            "acme = acme_backend:Acme",
             "from gputrain import Local\nclass Acme(Local): create, find, name = property(id), 7, Local.find",
             "it has no create (a method), find (a method), name (a property)",
         ),
@@ -112,6 +117,7 @@ def test_a_backend_that_cannot_be_made_from_a_name_says_how_to_attach(installed)
         ("acme", "classmethod(lambda cls, ref, **given: {}['x'])", "came KeyError: 'x'"),
         ("acme", "classmethod(lambda cls, ref, **given: 5)", "it has no availability, cancel"),
         ("acme", "3", "came TypeError"),
+        ("acme", "classmethod(lambda cls, ref, **given: exit(3))", "came SystemExit: 3"),
         ("other", "classmethod(lambda cls, ref, **given: cls())", "it calls itself 'other'"),
     ],
 )

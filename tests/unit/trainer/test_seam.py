@@ -21,8 +21,17 @@ from gputrain.trainer.undo import given_up, keep_out
 from tests.unit.records.values import ASK, WAY, record
 from tests.unit.trainer.places import JOB, Place
 
+
+class MuteError(Exception):
+    """One whose text cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
 ASKED = {"gpu": "L4:1"}
 DOWN = OSError("the cluster is down")
+UNFORESEEN = (DOWN, KeyError("partition"), RuntimeError("?"), MuteError(), SystemExit(3))
 
 
 class Rack(Place):
@@ -34,7 +43,7 @@ class Rack(Place):
 
     def __getattribute__(self, name):
         def answering(*_asked, **_named):
-            if isinstance(self.answer, Exception):
+            if isinstance(self.answer, BaseException):
                 raise self.answer
             return self.answer
 
@@ -95,18 +104,19 @@ AFTER = {
 def told_by(call, *given):
     with pytest.raises(ProviderError, match="of the backend 'rack'") as caught:
         call(*given)
-    assert caught.value.why == f"{type(caught.value.__cause__).__name__}: {caught.value.__cause__}"
+    cause = caught.value.__cause__
+    assert caught.value.why == f"{type(cause).__name__}: {'' if isinstance(cause, MuteError) else cause}"
     assert caught.value.fix
     return caught.value
 
 
-@pytest.mark.parametrize("error", [DOWN, KeyError("partition"), RuntimeError("?")])
+@pytest.mark.parametrize("error", UNFORESEEN)
 @pytest.mark.parametrize("call", BEFORE)
 def test_what_nobody_foresaw_of_a_backend_names_it(world, script, call, error):
     told_by(BEFORE[call], world.trainer(Rack(call, answer=error)), script)
 
 
-@pytest.mark.parametrize("error", [DOWN, KeyError("partition"), RuntimeError("?")])
+@pytest.mark.parametrize("error", UNFORESEEN)
 @pytest.mark.parametrize("call", AFTER)
 def test_what_nobody_foresaw_of_a_job_names_its_backend(world, script, call, error):
     job, rack = job_of(world, script)
@@ -296,16 +306,16 @@ class TooLong(Exception):
     pass
 
 
-def too_long(*_):
-    raise TooLong
+@pytest.mark.parametrize("error", [TooLong, SystemExit])
+def test_what_a_handler_of_signals_raises_is_none_of_the_backends(world, script, monkeypatch, error):
+    def handler(*_):
+        raise error
 
-
-def test_what_a_handler_of_signals_raises_is_none_of_the_backends(world, script, monkeypatch):
     job, rack = job_of(world, script)
-    before = signal.signal(signal.SIGALRM, too_long)
+    before = signal.signal(signal.SIGALRM, handler)
     monkeypatch.setattr(rack, "logs", lambda *_: signal.raise_signal(signal.SIGALRM))
     try:
-        with pytest.raises(TooLong):
+        with pytest.raises(error):
             list(job.logs())
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -344,3 +354,12 @@ def test_a_backend_that_cannot_look_beforehand_is_a_row_of_what_the_others_see(w
 
 def test_a_service_tells_which_backends_it_could_not_look_after(world):
     assert world.trainer(Rack("find"), Place("other")).supervise().left_out
+
+
+@pytest.mark.parametrize("answer", UNFORESEEN)
+def test_a_backend_whose_jobs_cannot_be_listed_hides_no_others(world, script, answer):
+    other = Place("other")
+    there = world.trainer(other).submit(script, **ASKED)
+    found = world.trainer(Rack("find", answer=answer), other).jobs()
+    assert [job.uri for job in found] == [there.uri]
+    assert [one.partition(":")[0] for one in found.left_out] == ["rack"]
