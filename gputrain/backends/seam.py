@@ -6,11 +6,9 @@ What is raised is unforeseen, and so is an answer of another kind than is due.
 from __future__ import annotations
 
 import contextlib
-import math
 import signal
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
@@ -31,14 +29,12 @@ from gputrain.backends.base import (
     Start,
     Tidies,
 )
+from gputrain.backends.dues import NONE, all_due, due, named, seconds
 from gputrain.errors import GputrainError, ProviderError
-from gputrain.fields import shown
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import Ask, Board, Code, Record
 from gputrain.spec import TrainingSpec
 
-T = TypeVar("T")
-_NONE = type(None)
 ANYTHING = (Exception, SystemExit)
 """What somebody else's code may raise: one backend that ends the process would end what all others do."""
 
@@ -71,9 +67,13 @@ def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
 @contextlib.contextmanager
 def of(backend: object, name: str, action: str, *, fix: str = "") -> Iterator[None]:
     """As `foreseen`, of a backend or recorder that is not ours: what ours raise is to be mended here."""
-    is_ours = type(backend).__module__.partition(".")[0] == "gputrain"
-    with contextlib.nullcontext() if is_ours else foreseen(name, action, fix=fix):
+    with contextlib.nullcontext() if is_ours(backend) else foreseen(name, action, fix=fix):
         yield
+
+
+def is_ours(backend: object) -> bool:
+    """Whether it is of this package."""
+    return type(backend).__module__.partition(".")[0] == "gputrain"
 
 
 def _is_a_handlers(error: BaseException) -> bool:
@@ -86,55 +86,17 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {fields.said(error)}"
 
 
-def due(what: str, value: T, *kinds: type) -> T:
-    """What a backend has given, where it is of a kind that is due; ``what`` says of which call it is.
-
-    Raises:
-        TypeError: it is of none of them; within `of` it names the backend.
-    """
-    if not isinstance(value, kinds):
-        raise _misfit(what, value, " or ".join("None" if one is _NONE else one.__name__ for one in kinds))
-    return value
-
-
-def all_due(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
-    """As `due`, of each of many."""
-    return tuple(due(f"one of {what}", one, kind) for one in due(what, values, Iterable))
-
-
-def _seconds(what: str, value: float) -> float:
-    if isinstance(value, bool) or not 0 <= due(what, value, int, float) < math.inf:
-        raise _misfit(what, value, "a number of seconds from 0 on")
-    return value
-
-
-def _name(what: str, ref: JobRef, its: Collection[str], job_id: str = "") -> JobRef:
-    """A job's name, where it is one of these backends' and ends in the job's id. Errors as of `due`.
-
-    By any other name the job would be looked for in vain, and made once more.
-    """
-    if due(what, ref, JobRef).backend not in its:
-        raise _misfit(f"{what}.backend", ref.backend, " or ".join(map(repr, sorted(its))))
-    if job_id and ref.name != job_id:
-        raise _misfit(f"{what}.name", ref.name, f"the job's id, {job_id!r},")
-    return ref
-
-
-def _misfit(what: str, value: object, wanted: str) -> TypeError:
-    return TypeError(f"{what} is {shown(value)}, where {wanted} is due")
-
-
 def poll_s(backend: Backend) -> float:
     """Seconds between two looks. Errors, here and below, as of the backend's own call."""
     with of(backend, backend.name, "read the pause between two looks"):
-        return _seconds("poll_s", backend.poll_s)
+        return seconds("poll_s", backend.poll_s)
 
 
 def find(backend: Backend, name: str) -> tuple[JobRef, ...]:
     """The jobs that exist."""
     with of(backend, backend.name, "list the jobs"):
         found = all_due("find(...)", backend.find(name=name), JobRef)
-        return tuple(_name("one of find(...)", ref, {backend.name}) for ref in found)
+        return tuple(named("one of find(...)", ref, {backend.name}) for ref in found)
 
 
 def stage(backend: Backend, spec: TrainingSpec, job_id: str) -> Bundle:
@@ -148,7 +110,7 @@ def render(backend: Backend, start: Start) -> Request:
     with of(backend, backend.name, "render a request"):
         draft = due("render(...)", backend.render(start), Request)
         if draft.ref.name:  # what is no name at all is told by whoever would send it
-            _name("render(...).ref", draft.ref, {draft.ref.backend}, start.job_id)
+            named("render(...).ref", draft.ref, {draft.ref.backend}, start.job_id)
         return draft
 
 
@@ -157,7 +119,7 @@ def complete(backend: Backend, draft: Request) -> Request:
     with of(backend, backend.name, "complete a request"):
         if isinstance(backend, Completes):
             whole = due("complete(...)", backend.complete(draft), Request)
-            _name("complete(...).ref", whole.ref, {draft.ref.backend}, draft.ref.name)
+            named("complete(...).ref", whole.ref, {draft.ref.backend}, draft.ref.name)
             return whole
     return draft
 
@@ -173,7 +135,7 @@ def create(backend: Backend, request: Request) -> JobRef:
     """The one write. After an UnforeseenError the job may be there."""
     fix = f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
     with of(backend, backend.name, "create a job", fix=fix):
-        return _name("create(...)", backend.create(request), {backend.name}, request.ref.name)
+        return named("create(...)", backend.create(request), {backend.name}, request.ref.name)
 
 
 def check_ref(backend: Backend, ref: JobRef) -> None:
@@ -187,8 +149,8 @@ def observe(backend: Backend, ref: JobRef) -> Observation:
     """One look."""
     with of(backend, ref.backend, "look at a job"):
         seen = due("observe(...)", backend.observe(ref), Observation)
-        due("observe(...).state", seen.state, State, _NONE)
-        due("observe(...).failure", seen.failure, Failure, _NONE)
+        due("observe(...).state", seen.state, State, NONE)
+        due("observe(...).failure", seen.failure, Failure, NONE)
         return seen
 
 
@@ -243,8 +205,8 @@ def recorder(backend: object, name: str) -> Recorder | None:
         found = backend.recorder() if isinstance(backend, KeepsRecords) else None
         if found is not None:
             due("recorder().board", found.board, Board)
-            _seconds("recorder().settles_s", found.settles_s)
-            _seconds("recorder().turn_s", found.turn_s)
+            seconds("recorder().settles_s", found.settles_s)
+            seconds("recorder().turn_s", found.turn_s)
             due("recorder().repeats", found.repeats, bool)
         return found
 
@@ -253,14 +215,14 @@ def name_of(asked: Recorder, record: Record) -> JobRef:
     """The name of the job that a record is about."""
     with of(asked, record.backend, "tell the name of a job"):
         its = {record.backend, record.latest.way.backend}
-        return _name("name_of(...)", asked.name_of(record), its, record.job_id)
+        return named("name_of(...)", asked.name_of(record), its, record.job_id)
 
 
 def there(asked: Recorder, record: Record) -> JobRef | None:
     """The job's name, if what was asked for last is there."""
     with of(asked, record.latest.way.backend, "look for a job that was asked for"):
-        found = due("there(...)", asked.there(record), JobRef, _NONE)
-        return found and _name("there(...)", found, {record.latest.way.backend}, record.job_id)
+        found = due("there(...)", asked.there(record), JobRef, NONE)
+        return found and named("there(...)", found, {record.latest.way.backend}, record.job_id)
 
 
 def clear(asked: Recorder, record: Record) -> bool:
@@ -284,7 +246,7 @@ def may_come(asked: BarsLate, record: Record) -> bool:
 def bar(asked: BarsLate, name: str, record: Record) -> Ask | None:
     """Keep out what comes late; the ask whose job has come before."""
     with of(asked, name, "keep a late job from training"):
-        return due("bar(...)", asked.bar(record), Ask, _NONE)
+        return due("bar(...)", asked.bar(record), Ask, NONE)
 
 
 def let_in(asked: BarsLate, record: Record) -> None:
@@ -296,10 +258,10 @@ def let_in(asked: BarsLate, record: Record) -> None:
 def shut(asked: BarsLate, name: str, job_id: str) -> GputrainError | None:
     """Have no job of an id begin any more; what was refused."""
     with of(asked, name, "end what comes late"):
-        return due("shut(...)", asked.shut(job_id), GputrainError, _NONE)
+        return due("shut(...)", asked.shut(job_id), GputrainError, NONE)
 
 
 def code(asked: Recorder, name: str, code: Code) -> Bundle | None:
     """The code of that hash, where the backend of that name would look for it."""
     with of(asked, name, "find the code"):
-        return due("code(...)", asked.code(code), Bundle, _NONE)
+        return due("code(...)", asked.code(code), Bundle, NONE)

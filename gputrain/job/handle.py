@@ -13,6 +13,7 @@ from gputrain import view
 from gputrain.arguments import check
 from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef, OpensShells
+from gputrain.backends.dues import due
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
 from gputrain.interrupts import heeding, raise_untold
 from gputrain.job.events import Changes, Listener
@@ -247,7 +248,7 @@ class Job(LogReading):
         if not isinstance(self._backend, OpensShells):
             raise RequestError(f"no shell leads to the nodes of {self.ref.backend}", fix="read job.logs()")
         with seam.of(self._backend, self.ref.backend, "tell how to get to a node"):
-            return seam.due("ssh_command(...)", self._backend.ssh_command(self.ref, node), str)
+            return due("ssh_command(...)", self._backend.ssh_command(self.ref, node), str)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._named, (self.uri,), self._state

@@ -12,6 +12,7 @@ import attrs
 
 from gputrain.backends import seam
 from gputrain.backends.base import Backend, JobRef
+from gputrain.backends.dues import due
 from gputrain.backends.results import AsksForStacks
 from gputrain.entrypoint import hang
 from gputrain.errors import JobTimeoutError, RequestError
@@ -98,7 +99,7 @@ def ask(
     while len(told) < nodes and time.monotonic() < until:
         sleep(min(seam.poll_s(backend), EVERY_S))
         with seam.of(backend, backend.name, "read where the ranks of a job stand"):
-            told = seam.due("stacks(...)", backend.stacks(ref, nonce), Mapping)
+            told = due("stacks(...)", backend.stacks(ref, nonce), Mapping)
     if not told:
         raise JobTimeoutError(
             f"no node of {ref.name} has told within {timeout_s:g} s where its ranks stand",

@@ -9,6 +9,7 @@ from gputrain import arguments
 from gputrain.backends import registry, seam
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
+from gputrain.backends.offered import guarded
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import Field, refused, shown
 from gputrain.planning import Candidate, Fact, Supply
@@ -60,7 +61,7 @@ def supply_of(backend: Backend) -> Supply:
     if not isinstance(supply, Supply):
         raise _misread(backend, "supply", supply, "a Supply")
     check_own(backend, "supply.backend", supply.backend)
-    return supply
+    return guarded(backend, supply)
 
 
 def facts_of(backend: Backend, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:

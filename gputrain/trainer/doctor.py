@@ -12,6 +12,7 @@ from gputrain import fields
 from gputrain.backends import seam
 from gputrain.backends.abilities import BuildsImages
 from gputrain.backends.base import Backend, Preflights, TellsQuotas
+from gputrain.backends.dues import all_due, due
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import RequestError
 from gputrain.fields import FaultCollector, Field
@@ -125,7 +126,7 @@ def _preflight(
 
     def ask() -> Iterable[Check]:
         with seam.foreseen(backend.name, "look at what jobs need"):
-            return seam.all_due("preflight(...)", backend.preflight(spec, places, job_id), Check)
+            return all_due("preflight(...)", backend.preflight(spec, places, job_id), Check)
 
     return examine(backend.name, [Question(subject="preflight", ask=ask)])
 
@@ -157,7 +158,7 @@ def read(
         with seam.foreseen(backend.name, "read the quotas"):
             if isinstance(backend, TellsQuotas):
                 given = backend.quotas(found["gpu"], **size, regions=found["region"] or ())
-                return seam.due("quotas(...)", given, Quotas)
+                return due("quotas(...)", given, Quotas)
         return Quotas(standings=())
 
     told, unread = of_each(asked, ask, "quotas")

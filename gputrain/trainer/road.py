@@ -13,6 +13,7 @@ from gputrain.arguments import check
 from gputrain.backends import registry, seam
 from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef, SpeaksGcloud, Start
+from gputrain.backends.dues import due
 from gputrain.errors import GputrainError
 from gputrain.fields import refused as refusal
 from gputrain.interrupts import heeding, minding, raise_untold
@@ -136,7 +137,7 @@ class Road:
         request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))
         seam.send(backend, bundle)
         with seam.of(backend, backend.name, "write a job in gcloud's words"):
-            return seam.due("to_gcloud(...)", backend.to_gcloud(request), GcloudJob)
+            return due("to_gcloud(...)", backend.to_gcloud(request), GcloudJob)
 
     @heeding
     def submit(

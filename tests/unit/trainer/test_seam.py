@@ -13,6 +13,7 @@ from gputrain.backends import seam
 from gputrain.backends.base import JobRef, LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
 from gputrain.lifecycle import Observation
+from gputrain.planning import Limit
 from gputrain.preflight import Check, Finding
 from gputrain.quota import Quotas
 from gputrain.trainer.boards import Boards
@@ -264,6 +265,27 @@ def test_a_job_by_another_name_than_its_id_is_refused_and_not_made_twice(world, 
 def test_a_job_of_another_backend_is_none_that_a_backend_answers(world, script, call):
     why = submit_renamed(world, script, call, backend="other")
     assert re.search(rf"{call}\(...\)(.ref)?.backend is 'other', where 'rack' is due", why)
+
+
+def failing(*_asked):
+    raise DOWN
+
+
+@pytest.mark.parametrize("call", ["plan", "submit", "doctor"])
+@pytest.mark.parametrize("function", ["price_of", "region_of", "network_of", "refuses", "asks", "find_gpu"])
+def test_what_a_function_of_a_supply_raises_names_its_backend(world, script, function, call):
+    rack, other = Rack(), Place("other")
+    (offer,) = rack.supply.offers
+    if function == "find_gpu":
+        rack.supply = attrs.evolve(rack.supply, find_gpu=failing)
+    elif function == "asks":
+        limit = Limit(field="image", asks=failing, why="no containers", fix="leave it out")
+        rack.supply = attrs.evolve(rack.supply, limits=(limit,))
+    else:
+        rack.supply = attrs.evolve(rack.supply, offers=(attrs.evolve(offer, **{function: failing}),))
+    error = told_by(lambda: getattr(world.trainer(rack, other), call)(script, **ASKED))
+    assert f"ask {function}(...)" in error.what
+    assert other.asked == []
 
 
 def test_a_look_that_nobody_foresaw_changes_nothing(world, script):
