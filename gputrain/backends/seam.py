@@ -9,11 +9,19 @@ import contextlib
 import signal
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
 from gputrain import fields
-from gputrain.backends.abilities import BarsLate, FindsTheEnd, KeepsRecords, Recorder
+from gputrain.backends.abilities import (
+    BarsLate,
+    BuildsImages,
+    FindsTheEnd,
+    KeepsRecords,
+    Recorder,
+    StandsIn,
+)
 from gputrain.backends.base import (
     Backend,
     Bundle,
@@ -34,6 +42,9 @@ from gputrain.errors import GputrainError, ProviderError
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import Ask, Board, Code, Record
 from gputrain.spec import TrainingSpec
+
+if TYPE_CHECKING:
+    from gputrain.images import Works
 
 ANYTHING = (Exception, SystemExit)
 """What somebody else's code may raise: one backend that ends the process would end what all others do."""
@@ -90,6 +101,22 @@ def poll_s(backend: Backend) -> float:
     """Seconds between two looks. Errors, here and below, as of the backend's own call."""
     with of(backend, backend.name, "read the pause between two looks"):
         return seconds("poll_s", backend.poll_s)
+
+
+def trial(backend: Backend) -> str:
+    """The address of the emulator that stands for its platform; empty: this is no trial."""
+    with of(backend, backend.name, "tell the emulator"):
+        return due("trial", backend.trial, str) if isinstance(backend, StandsIn) else ""
+
+
+def works(backend: Backend) -> Works | None:
+    """Where its images are built and kept; None where it keeps none."""
+    with of(backend, backend.name, "tell where images are built"):
+        if isinstance(backend, BuildsImages):
+            from gputrain.images import Works
+
+            return due("works", backend.works, Works)
+    return None
 
 
 def find(backend: Backend, name: str) -> tuple[JobRef, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends import seam
-from gputrain.backends.abilities import KeepsRecords, StandsIn
+from gputrain.backends.abilities import KeepsRecords
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import JobLostError
 from gputrain.gcp.endpoints import on_trial
@@ -146,7 +146,7 @@ class Facts(Shown):
     @property
     def trial(self) -> str:
         """The address of the emulator that runs it; empty: this is no trial."""
-        return self._backend.trial if isinstance(self._backend, StandsIn) else ""
+        return seam.trial(self._backend)
 
     def to_dict(self) -> dict[str, Any]:
         """All that is known of the job, as JSON types; the command line prints the same."""

@@ -10,7 +10,6 @@ import attrs
 
 from gputrain import fields
 from gputrain.backends import seam
-from gputrain.backends.abilities import BuildsImages
 from gputrain.backends.base import Backend, Preflights, TellsQuotas
 from gputrain.backends.dues import all_due, due
 from gputrain.catalog import ProvisioningModel
@@ -28,6 +27,7 @@ from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
 from gputrain.threads import side_by_side
+from gputrain.trainer import images
 from gputrain.trainer.choice import supply_of
 from gputrain.trainer.each import of_each
 
@@ -60,8 +60,8 @@ def examined(
         if places:
             asks.append(partial(_preflight, backend, spec, places, job_id))
         asks.append(partial(_fits, spec, backend.name, wanted))
-    if builds is not None and (first := next((one for one in listed if isinstance(one, BuildsImages)), None)):
-        asks.append(partial(_works, first.name, first.works, builds.builder))
+    if builds is not None and (first := images.builder(listed)) is not None:
+        asks.append(partial(_works, *first, builds.builder))
     seen = _all(asks)
     return _yet_to_be_built(seen, spec.image_name, note) if note else seen
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
 from gputrain.arguments import check
-from gputrain.backends.abilities import BuildsImages
+from gputrain.backends import seam
 from gputrain.backends.base import Backend
 from gputrain.catalog import image_faults
 from gputrain.catalog.images import ImageFault
@@ -19,7 +19,7 @@ from gputrain.planning import Plan
 from gputrain.spec import Image, TrainingSpec
 
 if TYPE_CHECKING:
-    from gputrain.images import BuiltImage, Told
+    from gputrain.images import BuiltImage, Told, Works
     from gputrain.spec.typed import FilePath
 
 log = logging.getLogger("gputrain")
@@ -33,17 +33,22 @@ def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[Training
     """
     if not isinstance(spec.image, Image):
         return spec, "", None
-    builder = next((one for one in backends.values() if isinstance(one, BuildsImages)), None)
-    if builder is None:
-        return spec, "", None  # a limit of those backends says that they run no containers
     try:
-        found = builder.works.find(spec.image)
+        first = builder(backends.values())
+        if first is None:
+            return spec, "", None  # a limit of those backends says that they run no containers
+        found = first[1].find(spec.image)
     except SpecError:
         raise
     except GputrainError as error:
         return spec, f"{spec.image.title} could not be looked for: {error}", spec.image
     there = spec.replace(image=found.reference)
     return (there, "", None) if found.digest else (there, str(found), spec.image)
+
+
+def builder(backends: Iterable[Backend]) -> tuple[str, Works] | None:
+    """The name of the first of them that keeps images, and where it builds them; None where none does."""
+    return next(((one.name, works) for one in backends if (works := seam.works(one)) is not None), None)
 
 
 def built(
@@ -61,9 +66,9 @@ def built(
     """
     check("build(...)", told=told, create_repository=create_repository)
     image = image if isinstance(image, Image) else Image(dockerfile=image)
-    for backend in backends.values():
-        if isinstance(backend, BuildsImages):
-            return backend.works.build(image, told=told or log.info, create_repository=create_repository)
+    first = builder(backends.values())
+    if first is not None:
+        return first[1].build(image, told=told or log.info, create_repository=create_repository)
     fix = "Trainer(VertexAI(...)) or Trainer(ComputeEngine(...))"
     what = f"none of {', '.join(backends)} keeps images"
     raise refused("image", image.title, "one of a backend that runs containers", fix, what=what)

@@ -11,7 +11,6 @@ import attrs
 
 from gputrain.arguments import check
 from gputrain.backends import registry, seam
-from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef, SpeaksGcloud, Start
 from gputrain.backends.dues import due
 from gputrain.errors import GputrainError
@@ -112,7 +111,7 @@ class Road:
 
     def _trials(self) -> Iterable[str]:
         """What a person has to know of a plan for an emulator, before it is believed."""
-        there = {one.trial for one in self._backends.values() if isinstance(one, StandsIn) and one.trial}
+        there = {trial for one in self._backends.values() if (trial := seam.trial(one))}
         told = "this is a trial: {} is an emulator on this machine; gcloud goes to Google unless led there"
         return map(told.format, sorted(there))
 

@@ -8,7 +8,7 @@ import signal
 import attrs
 import pytest
 
-from gputrain import ProviderError, State
+from gputrain import Image, ProviderError, State, attach
 from gputrain.backends import seam
 from gputrain.backends.base import JobRef, LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
@@ -286,6 +286,34 @@ def test_what_a_function_of_a_supply_raises_names_its_backend(world, script, fun
     error = told_by(lambda: getattr(world.trainer(rack, other), call)(script, **ASKED))
     assert f"ask {function}(...)" in error.what
     assert other.asked == []
+
+
+def telling(ability, answer):
+    """A backend with an ability that is a property."""
+
+    def told(_self):
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return type("Telling", (Rack,), {ability: property(told)})()
+
+
+@pytest.mark.parametrize("answer", [*UNFORESEEN, None, 7])
+def test_an_emulator_that_cannot_be_told_names_its_backend(world, script, answer):
+    (job, other), rack = job_of(world, script), telling("trial", answer)
+    rack.asked = other.asked
+    told_by(lambda: world.trainer(rack, Place("other")).plan(script, **ASKED))
+    told_by(lambda: repr(attach(job.uri, backend=rack)))
+
+
+@pytest.mark.parametrize("answer", [*UNFORESEEN, None, 7])
+def test_a_place_for_images_that_cannot_be_told_names_its_backend(world, script, answer):
+    trainer, image = world.trainer(telling("works", answer), Place("other")), Image(base="a:1")
+    told_by(lambda: trainer.build(image))
+    told_by(lambda: trainer.doctor(script, image=image, **ASKED))
+    (note,) = trainer.plan(script, image=image, **ASKED).plan.notes
+    assert "could not tell where images are built of the backend 'rack'" in note
 
 
 def test_a_look_that_nobody_foresaw_changes_nothing(world, script):
