@@ -6,24 +6,47 @@ Whatever is not due is a TypeError, which names the backend within `seam.of`.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import TypeVar
 
-from gputrain.backends.base import JobRef
+from gputrain.backends.base import Bundle, JobRef, LogLine, LogPage, Request
 from gputrain.fields import shown
+from gputrain.lifecycle import Failure, Observation, State
+from gputrain.planning import Candidate
 
 T = TypeVar("T")
 NONE = type(None)
+_NUMBER = (int, float)
+_PARTS: dict[type, dict[str, tuple[type, ...]]] = {
+    JobRef: {**dict.fromkeys(("backend", "project", "place", "name"), (str,)), "made_at": _NUMBER},
+    Bundle: {"location": (str,), "argv": (tuple,), "sha256": (str,), "content": (bytes,)},
+    Request: {"ref": (JobRef,), "candidate": (Candidate,), "body": (Mapping,), "names": (tuple,)},
+    LogLine: {"message": (str,), "rank": (int, NONE), "time": (datetime, NONE)},
+    LogPage: {"cursor": (str,)},
+    Failure: dict.fromkeys(("kind", "message", "traceback"), (str,)),
+    Observation: {
+        "state": (State, NONE),
+        "failure": (Failure, NONE),
+        **dict.fromkeys(("detail", "ask", "place"), (str,)),
+        **dict.fromkeys(("attempt", "ran_before_s", "spent_before_usd", "ran_s"), _NUMBER),
+        "price_usd_h": (*_NUMBER, NONE),
+    },
+}
+"""Of which kinds the parts of a value are, as far as something is done with them before they are shown."""
 
 
 def due(what: str, value: T, *kinds: type) -> T:
     """What a backend has given, where it is of a kind that is due; ``what`` says of which call it is.
 
     Raises:
-        TypeError: it is of none of them.
+        TypeError: it is of none of them, or something in it is of none that is due there.
     """
     if not isinstance(value, kinds):
         raise _misfit(what, value, " or ".join("None" if one is NONE else one.__name__ for one in kinds))
+    for kind in type(value).__mro__:
+        for name, part in _PARTS.get(kind, {}).items():
+            due(f"{what}.{name}", getattr(value, name), *part)
     return value
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from gputrain import Image, ProviderError, State, attach
 from gputrain.backends import seam
-from gputrain.backends.base import JobRef, LogPage, Orphan
+from gputrain.backends.base import JobRef, LogLine, LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
-from gputrain.lifecycle import Observation
+from gputrain.lifecycle import Failure, Observation
 from gputrain.planning import Limit
 from gputrain.preflight import Check, Finding
 from gputrain.quota import Quotas
@@ -223,12 +223,52 @@ def test_what_a_recorder_answers_is_of_the_kind_that_is_due(world, script, call,
         ("logs", LogPage(lines=None, cursor=""), "logs(...).lines is None, where Iterable is due"),
         ("logs", LogPage(lines=("a",), cursor=""), "one of logs(...).lines is 'a', where LogLine is due"),
         ("logs", LogPage(lines=(), cursor=3), "logs(...).cursor is 3, where str is due"),
+        (
+            "logs",
+            LogPage(lines=(LogLine(message=3),), cursor=""),
+            "one of logs(...).lines.message is 3, where str is due",
+        ),
+        (
+            "observe",
+            Observation(failure=Failure(kind="exit", message=None)),
+            "observe(...).failure.message is None, where str is due",
+        ),
+        ("observe", Observation(detail=None), "observe(...).detail is None, where str is due"),
+        (
+            "observe",
+            Observation(price_usd_h="1"),
+            "observe(...).price_usd_h is '1', where int or float or None is due",
+        ),
     ],
 )
 def test_what_is_in_an_answer_is_of_the_kind_that_is_due(world, script, call, answer, why):
     job, rack = job_of(world, script)
     rack.down, rack.answer = {call}, answer
     assert told_by(AFTER[call], job).why == f"TypeError: {why}"
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "kind"),
+    [("name", 3, "str"), ("place", None, "str"), ("made_at", None, "int or float"), ("made_at", "1", "int")],
+)
+def test_a_job_whose_name_is_none_is_refused_and_hides_no_others(world, script, part, value, kind):
+    (job, other), rack = job_of(world, script), Rack(name="other")
+    named = attrs.evolve(JobRef(backend="other", project="p", place="east-a", name=JOB), **{part: value})
+    rack.down, rack.answer = {"find"}, (named,)
+    found = world.trainer(other, rack).jobs()
+    assert [one.uri for one in found] == [job.uri]
+    assert [one.partition(":")[0] for one in found.left_out] == ["other"]
+    rack = Rack("create", answer=attrs.evolve(named, backend="rack"))
+    error = told_by(BEFORE["create"], world.trainer(rack), script)
+    assert error.why.startswith(f"TypeError: create(...).{part} is {value!r}, where {kind}")
+
+
+@pytest.mark.parametrize("part", ["ref", "candidate", "body", "names"])
+def test_a_request_that_is_none_is_refused_before_it_is_sent(world, script, part):
+    rack = Rack()
+    rack.render = lambda start: attrs.evolve(Place.render(rack, start), **{part: None})
+    error = told_by(BEFORE["render"], world.trainer(rack), script)
+    assert error.why.startswith(f"TypeError: render(...).{part} is None, where ")
 
 
 def submit_renamed(world, script, call, **renamed):
