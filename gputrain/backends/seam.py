@@ -175,13 +175,17 @@ def check_ref(backend: Backend, ref: JobRef) -> None:
 def observe(backend: Backend, ref: JobRef) -> Observation:
     """One look."""
     with of(backend, ref.backend, "look at a job"):
-        return due("observe(...)", backend.observe(ref), Observation)
+        seen = backend.observe(ref)
+        return seen if is_ours(backend) else due("observe(...)", seen, Observation)
 
 
 def logs(backend: Backend, ref: JobRef, cursor: str) -> LogPage:
     """A page of the log."""
     with of(backend, ref.backend, "read the log of a job"):
-        page = due("logs(...)", backend.logs(ref, cursor), LogPage)
+        page = backend.logs(ref, cursor)
+        if is_ours(backend):  # which tell of a million lines, and are checked as they are typed
+            return page
+        due("logs(...)", page, LogPage)
         return attrs.evolve(page, lines=all_due("logs(...).lines", page.lines, LogLine))
 
 

@@ -85,7 +85,7 @@ def orphans(
     found: list[Orphan] = []
     for one_id in {**by_job, **queued}:
         try:
-            needed = _needed(board, looks, one_id, calls.access.sleep)
+            needed = _needed(board, looks, one_id)
         except GputrainError as error:  # what cannot be judged is not removed
             log.warning("%s could not be looked at: %s", one_id, error.what)
             continue
@@ -97,10 +97,10 @@ def orphans(
     return tuple(found)
 
 
-def _needed(board: Board, looks: Looks, job_id: str, sleep: Sleep) -> VmNames | None:
+def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
     """The gang whose VMs must stay; None: none of the job's must."""
     try:
-        record = surely(lambda: board.read(job_id), sleep)
+        record = surely(lambda: board.read(job_id))  # without a pause: there may be hundreds
     except MissingError:  # its home is gone, and nobody can say any more that the VM is needed
         return None
     except DamagedRecordError as error:  # as if there were none
