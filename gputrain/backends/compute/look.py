@@ -278,7 +278,7 @@ def _unplaced(record: Record) -> Observation:
         state, detail = cause.state, cause.title
         failure = Failure(kind=cause.kind, message=cause.title)
     elif record.attempt or record.is_made or record.waiting_since:
-        state, detail = State.INTERRUPTED, "waits for capacity"
+        state, detail = State.INTERRUPTED, record.unread or "waits for capacity"
     elif record.age_s > UNSTARTED_S:
         state, detail = causes.UNSTARTED.state, f"{causes.UNSTARTED.title}: {causes.UNSTARTED.fix}"
         failure = Failure(kind=causes.UNSTARTED.kind, message=detail)

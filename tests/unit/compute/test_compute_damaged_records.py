@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gputrain import catalog
 from gputrain.backends.compute.cleanup import HEARD_S, SENT_S, UNREAD_EVERY_S
 from gputrain.lifecycle import State
 from gputrain.records import CANCELLED, DamagedRecordError
@@ -114,6 +115,26 @@ def test_what_has_halted_of_a_job_whose_spec_cannot_be_read_is_removed(cloud, ma
         assert [one.name for one in Trainer(backend).clean_up()] == ["bert-1-0-0"]
     cloud.clock.advance(120)
     assert not cloud.compute.vms
+
+
+@pytest.mark.parametrize("spec", NO_SPECS)
+def test_a_job_that_waits_for_room_is_started_by_no_spec_that_cannot_be_read(cloud, make, reclaimed, spec):
+    machines = [one.machine_type for one in catalog.shapes("L4", 1)]
+    full = [(f"us-central1-{zone}", machine) for zone in "abcf" for machine in machines]
+    for one in full:
+        cloud.stock(*one, 0)
+    trainer = Trainer(make())
+    job = trainer.attach(reclaimed.uri)
+    job.supervise()
+    for one in full:
+        cloud.stock(*one, None)
+    respecced(make(), "bert-1", spec)
+    for _ in range(2):
+        cloud.clock.advance(3600)
+        assert not job.supervise()
+    assert "cannot be read, so nobody starts it again from here" in trainer.attach(reclaimed.uri).detail
+    job.cancel()
+    assert (job.refresh().state, cloud.compute.vms) == (State.CANCELLED, {})
 
 
 GRACES = [[[1]], "x", None, 1, {"GPUTRAIN_GRACE": [1]}, {"GPUTRAIN_GRACE": "nan"}, {"GPUTRAIN_GRACE": "1e9"}]

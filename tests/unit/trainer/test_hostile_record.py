@@ -55,6 +55,19 @@ def attacks(document):
             yield ("spec", name), value
 
 
+def act_on(uri, trainer):
+    """Look, go on, clean up and cancel, each as a stranger to the job."""
+    acts = (
+        lambda trainer: trainer.attach(uri).supervise(),
+        lambda trainer: trainer.supervise(),
+        lambda trainer: trainer.clean_up(),
+        lambda trainer: trainer.attach(uri).cancel(),
+    )
+    for act in acts:
+        with contextlib.suppress(GputrainError):
+            act(trainer("vertex", "compute"))
+
+
 class Cloud:
     """A cloud with a job whose record is rewritten, another job, and a VM of nobody's."""
 
@@ -89,15 +102,7 @@ class Cloud:
     def attack(self, content):
         """Have a stranger act on it; what came out of it that is no error of ours."""
         self.write(content)
-        acts = (
-            lambda trainer: trainer.attach(self.uri).supervise(),
-            lambda trainer: trainer.supervise(),
-            lambda trainer: trainer.clean_up(),
-            lambda trainer: trainer.attach(self.uri).cancel(),
-        )
-        for act in acts:
-            with contextlib.suppress(GputrainError):
-                act(self.trainer("vertex", "compute"))
+        act_on(self.uri, self.trainer)
 
     def write(self, content):
         self.objects.write(self.name, content, if_generation=None)
@@ -144,6 +149,41 @@ def test_a_record_that_nobody_has_rewritten_is_acted_on(cloud, trainer, script):
 @pytest.mark.parametrize("kind", ["compute", "vertex"])
 def test_whatever_a_record_says_only_the_settings_act(cloud, trainer, script, kind):
     everything(Cloud(cloud, trainer, script, kind), 197 if kind == "compute" else 211)
+
+
+def end_what_runs(cloud, trainer, script, every_nth):
+    """Have a job run, rewrite a field of its spec, and act on it: its VM goes, whatever the spec says."""
+    objects = Objects(trainer("compute")._backends["compute"]._access, "my-bucket")
+    fields = (
+        "env",
+        "labels",
+        "max_restarts",
+        "max_run_duration",
+        "max_cost",
+        "num_nodes",
+        "script",
+        "name",
+        "x",
+    )
+    told = [(name, value) for name in fields for value in (*ANYTHING, {"GPUTRAIN_GRACE": [1]}, "nan")]
+    for number, (name, value) in enumerate(told[::every_nth]):
+        job = trainer("compute").submit(script, **L4, name=f"bert-{number}", max_restarts=1)
+        cloud.clock.advance(120)
+        document = json.loads(objects.read(f"records/{job.id}.json").content)
+        document["spec"][name] = value
+        objects.write(f"records/{job.id}.json", json.dumps(document).encode(), if_generation=None)
+        act_on(job.uri, trainer)
+        cloud.clock.advance(60)
+        assert not cloud.compute.vms, f"{name} = {str(value)[:80]!r}"
+
+
+def test_a_job_that_runs_ends_by_its_cancel_whatever_its_spec_says(cloud, trainer, script):
+    end_what_runs(cloud, trainer, script, 13)
+
+
+@pytest.mark.soak
+def test_a_job_that_runs_ends_by_its_cancel_whatever_any_field_of_its_spec_says(cloud, trainer, script):
+    end_what_runs(cloud, trainer, script, 1)
 
 
 @pytest.mark.soak
