@@ -22,9 +22,9 @@ from gputrain import (
     TrainingSpec,
     TransientError,
 )
-from gputrain.experiments.begin import begun
-from gputrain.experiments.book import board_of, cancel, is_cancelled
-from gputrain.records import FolderBoard
+from gputrain.experiments.begin import begun, resumed
+from gputrain.experiments.book import ExperimentRecord, board_of, cancel, is_cancelled
+from gputrain.records import FolderBoard, RecordError
 
 TELLS = """
 import os, sys, time
@@ -199,6 +199,15 @@ def test_one_answer_that_nothing_is_noted_begins_no_cancelled_experiment_anew(tm
     assert board_of([home, other], "scan") is other
     answers = iter([lambda _: None])
     assert is_cancelled(other, "scan")
+
+
+def test_an_experiment_whose_spec_cannot_be_read_tells_what_can_be_done(tmp_path):
+    board, spec = FolderBoard(tmp_path), {"script": "train.py", "of_tomorrow": 1}
+    book = ExperimentRecord(name="scan", spec=spec, points=({"x": 0},), args=((),), limits_usd=(None,))
+    board.keep("scan", book.written(), 0)
+    with pytest.raises(RecordError, match="of the experiment scan cannot be read") as caught:
+        resumed(None, [board], "scan")
+    assert "of_tomorrow" in caught.value.why
 
 
 def test_a_point_whose_cancel_cannot_be_read_any_more_has_its_job(trainer, tells):
