@@ -5,18 +5,19 @@ Whatever is not due is a TypeError, which names the backend within `seam.of`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
 from gputrain.backends.base import Bundle, JobRef, LogLine, LogPage, Request
+from gputrain.errors import CapacityError, GputrainError, QuotaExceededError, Scope, TransientError
 from gputrain.fields import shown
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.planning import Candidate
 
 T = TypeVar("T")
 NONE = type(None)
+YEAR_S = 366 * 86400
 _NUMBER = (int, float)
 _PARTS: dict[type, dict[str, tuple[type, ...]]] = {
     JobRef: {**dict.fromkeys(("backend", "project", "place", "name"), (str,)), "made_at": _NUMBER},
@@ -32,6 +33,9 @@ _PARTS: dict[type, dict[str, tuple[type, ...]]] = {
         **dict.fromkeys(("attempt", "ran_before_s", "spent_before_usd", "ran_s"), _NUMBER),
         "price_usd_h": (*_NUMBER, NONE),
     },
+    GputrainError: {**dict.fromkeys(("what", "why", "fix", "kind"), (str,)), "scope": (Scope,)},
+    QuotaExceededError: {**dict.fromkeys(("metric", "where"), (str,)), "limit": (*_NUMBER, NONE)},
+    CapacityError: {"place": (str,)},
 }
 """Of which kinds the parts of a value are, as far as something is done with them before they are shown."""
 
@@ -55,10 +59,22 @@ def all_due(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
     return tuple(due(f"one of {what}", one, kind) for one in due(what, values, Iterable))
 
 
+def error_due(error: GputrainError) -> None:
+    """As `due`, of an error of ours that a backend has raised: what it says decides what is done next."""
+    what = type(error).__name__
+    due(what, error, GputrainError)
+    if isinstance(error, CapacityError):
+        all_due(f"{what}.zones_available", error.zones_available, str)
+    if isinstance(error, TransientError):
+        for name, pause_s in (("retry_after_s", error.retry_after_s), ("refills_in_s", error.refills_in_s)):
+            if pause_s is not None:
+                seconds(f"{what}.{name}", pause_s)
+
+
 def seconds(what: str, value: float) -> float:
-    """As `due`, of a number of seconds."""
-    if isinstance(value, bool) or not 0 <= due(what, value, int, float) < math.inf:
-        raise _misfit(what, value, "a number of seconds from 0 on")
+    """As `due`, of a number of seconds that somebody may wait."""
+    if isinstance(value, bool) or not 0 <= due(what, value, int, float) <= YEAR_S:
+        raise _misfit(what, value, "a number of seconds from 0 to those of a year")
     return value
 
 

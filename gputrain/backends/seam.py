@@ -37,7 +37,7 @@ from gputrain.backends.base import (
     Start,
     Tidies,
 )
-from gputrain.backends.dues import NONE, all_due, due, named, seconds
+from gputrain.backends.dues import NONE, all_due, due, error_due, named, seconds
 from gputrain.errors import GputrainError, ProviderError
 from gputrain.lifecycle import Observation
 from gputrain.records import Ask, Board, Code, Record
@@ -61,10 +61,12 @@ def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
     What a handler of signals raises meanwhile is none of the backend's, and stays what it is.
 
     Raises:
-        UnforeseenError: whatever was raised that is no error of ours; ``fix`` says what else to do then.
+        UnforeseenError: whatever was raised that is no error of ours, or one that says what it cannot mean;
+            ``fix`` says what else to do then.
     """
     try:
-        yield
+        with _errors_due():
+            yield
     except GputrainError:
         raise
     except ANYTHING as error:  # of somebody else's code
@@ -73,6 +75,15 @@ def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
         what = f"could not {action} of the backend {name!r}"
         mend = f"mend what it says, or tell whoever wrote it{fix and '; '}{fix}"
         raise UnforeseenError(what, why=said(error), fix=mend) from error
+
+
+@contextlib.contextmanager
+def _errors_due() -> Iterator[None]:
+    try:
+        yield
+    except GputrainError as error:
+        error_due(error)
+        raise
 
 
 @contextlib.contextmanager

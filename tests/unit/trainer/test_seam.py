@@ -12,6 +12,7 @@ from gputrain import Image, ProviderError, State, attach
 from gputrain.backends import seam
 from gputrain.backends.base import JobRef, LogLine, LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
+from gputrain.errors import CapacityError, QuotaExceededError, TransientError
 from gputrain.lifecycle import Failure, Observation
 from gputrain.planning import Limit
 from gputrain.preflight import Check, Finding
@@ -269,6 +270,30 @@ def test_a_request_that_is_none_is_refused_before_it_is_sent(world, script, part
     rack.render = lambda start: attrs.evolve(Place.render(rack, start), **{part: None})
     error = told_by(BEFORE["render"], world.trainer(rack), script)
     assert error.why.startswith(f"TypeError: render(...).{part} is None, where ")
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (TransientError("busy", retry_after_s=math.nan), "TransientError.retry_after_s is nan"),
+        (TransientError("busy", retry_after_s="soon"), "TransientError.retry_after_s is 'soon'"),
+        (TransientError("busy", retry_after_s=1e300), "TransientError.retry_after_s is 1e+300"),
+        (TransientError("busy", refills_in_s=-1), "TransientError.refills_in_s is -1"),
+        (CapacityError("full", zones_available=None), "CapacityError.zones_available is None"),
+        (CapacityError("full", zones_available=(3,)), "one of CapacityError.zones_available is 3"),
+        (CapacityError("full", scope="zone"), "CapacityError.scope is 'zone'"),
+        (CapacityError("full", why=None), "CapacityError.why is None"),
+        (CapacityError(None), "CapacityError.what is None"),
+        (QuotaExceededError("too small", limit="x"), "QuotaExceededError.limit is 'x'"),
+    ],
+)
+@pytest.mark.parametrize("call", ["stage", "create"])
+def test_an_error_of_ours_that_says_what_it_cannot_mean_names_its_backend(world, script, call, error, why):
+    other = Place("other")
+    told = told_by(BEFORE["create"], world.trainer(Rack(call, answer=error), other), script)
+    assert told.why.startswith(f"TypeError: {why}, where ")
+    assert other.asked == []
+    assert world.slept == []
 
 
 def submit_renamed(world, script, call, **renamed):
