@@ -55,7 +55,9 @@ class UnforeseenError(ProviderError):
 
 
 @contextlib.contextmanager
-def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
+def foreseen(
+    name: str, action: str, *, fix: str = "", foreign: tuple[type[BaseException], ...] = ANYTHING
+) -> Iterator[None]:
     """Has what nobody foresaw of a backend name it, where several are asked and one must not hide the others.
 
     What a handler of signals raises meanwhile is none of the backend's, and stays what it is.
@@ -69,7 +71,7 @@ def foreseen(name: str, action: str, *, fix: str = "") -> Iterator[None]:
             yield
     except GputrainError:
         raise
-    except ANYTHING as error:  # of somebody else's code
+    except foreign as error:  # of somebody else's code
         if _is_a_handlers(error):
             raise
         what = f"could not {action} of the backend {name!r}"
@@ -88,8 +90,12 @@ def _errors_due() -> Iterator[None]:
 
 @contextlib.contextmanager
 def of(backend: object, name: str, action: str, *, fix: str = "") -> Iterator[None]:
-    """As `foreseen`, of a backend or recorder that is not ours: what ours raise is to be mended here."""
-    with contextlib.nullcontext() if is_ours(backend) else foreseen(name, action, fix=fix):
+    """As `foreseen`, of a backend or recorder that is not ours: what ours raise is to be mended here.
+
+    It hides no other, so what ends the process ends it.
+    """
+    theirs = foreseen(name, action, fix=fix, foreign=(Exception,))
+    with contextlib.nullcontext() if is_ours(backend) else theirs:
         yield
 
 
