@@ -24,9 +24,10 @@ def test_rests_between_rounds_are_as_long_as_it_has_waited_within_bounds(waited_
     assert rest_s(attrs.evolve(waiting, written_at=1000.0 + waited_s)) == rests_s
 
 
-def test_the_last_rest_ends_with_max_wait_duration():
+@pytest.mark.parametrize(("waited_s", "rests_s"), [(1100, 100), (1199.5, 1), (1300, 1)])
+def test_the_last_rest_ends_with_max_wait_duration_and_is_never_none(waited_s, rests_s):
     spec = SPEC.replace(max_wait_duration="20m").to_dict()
-    assert rest_s(record(spec=spec, waiting_since=1000.0, written_at=2100.0)) == 100
+    assert rest_s(record(spec=spec, waiting_since=1000.0, written_at=1000.0 + waited_s)) == rests_s
 
 
 def test_however_many_watch_a_job_without_room_its_rounds_grow_rare(cloud, trainer, script):
