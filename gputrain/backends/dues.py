@@ -13,7 +13,7 @@ from gputrain.backends.base import Bundle, JobRef, LogLine, LogPage, Request
 from gputrain.errors import CapacityError, GputrainError, QuotaExceededError, Scope, TransientError
 from gputrain.fields import shown
 from gputrain.lifecycle import Failure, Observation, State
-from gputrain.planning import Candidate
+from gputrain.planning import Candidate, Fact, Verdict
 
 T = TypeVar("T")
 NONE = type(None)
@@ -32,6 +32,12 @@ _PARTS: dict[type, dict[str, tuple[type, ...]]] = {
         **dict.fromkeys(("detail", "ask", "place"), (str,)),
         **dict.fromkeys(("attempt", "ran_before_s", "spent_before_usd", "ran_s"), _NUMBER),
         "price_usd_h": (*_NUMBER, NONE),
+    },
+    Fact: {
+        "verdict": (Verdict,),
+        "obtainability": (*_NUMBER, NONE),
+        "readings": (tuple,),
+        **dict.fromkeys(("note", "absent_why", "availability"), (str,)),
     },
     GputrainError: {**dict.fromkeys(("what", "why", "fix", "kind"), (str,)), "scope": (Scope,)},
     QuotaExceededError: {**dict.fromkeys(("metric", "where"), (str,)), "limit": (*_NUMBER, NONE)},

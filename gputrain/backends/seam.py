@@ -278,7 +278,9 @@ def clear(asked: Recorder, record: Record) -> bool:
 def choices(asked: Recorder, name: str) -> Mapping[str, str]:
     """What was chosen once for all jobs of the backend of that name."""
     with of(asked, name, "tell its settings"):
-        return due("choices", asked.choices, Mapping)
+        found = due("choices", asked.choices, Mapping)
+        all_due("choices", (*found, *found.values()), str)
+        return found
 
 
 def may_come(asked: BarsLate, record: Record) -> bool:

@@ -9,6 +9,7 @@ from gputrain import arguments
 from gputrain.backends import registry, seam
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
+from gputrain.backends.dues import all_due
 from gputrain.backends.offered import guarded
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import Field, refused, shown
@@ -75,6 +76,9 @@ def facts_of(backend: Backend, wanted: Sequence[Candidate]) -> Mapping[Candidate
         facts = backend.availability(wanted)
     if not isinstance(facts, Mapping) or not all(isinstance(one, Fact) for one in facts.values()):
         raise _misread(backend, "availability(...)", facts, "a Fact for each candidate it knows about")
+    with seam.of(backend, backend.name, "read the availability"):
+        if not seam.is_ours(backend):
+            all_due("availability(...)", facts.values(), Fact)
     return facts
 
 

@@ -14,7 +14,7 @@ from gputrain.backends.base import JobRef, LogLine, LogPage, Orphan
 from gputrain.backends.seam import UnforeseenError
 from gputrain.errors import CapacityError, QuotaExceededError, TransientError
 from gputrain.lifecycle import Failure, Observation
-from gputrain.planning import Limit
+from gputrain.planning import Fact, Limit
 from gputrain.preflight import Check, Finding
 from gputrain.quota import Quotas
 from gputrain.trainer.boards import Boards
@@ -246,6 +246,30 @@ def test_what_is_in_an_answer_is_of_the_kind_that_is_due(world, script, call, an
     job, rack = job_of(world, script)
     rack.down, rack.answer = {call}, answer
     assert told_by(AFTER[call], job).why == f"TypeError: {why}"
+
+
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        (Fact(verdict="yes"), "one of availability(...).verdict is 'yes', where Verdict is due"),
+        (Fact(readings=None), "one of availability(...).readings is None, where tuple is due"),
+        (Fact(note=b"?"), "one of availability(...).note is b'?', where str is due"),
+    ],
+)
+def test_what_is_in_a_fact_is_of_the_kind_that_is_due(world, script, monkeypatch, fact, why):
+    rack = Rack()
+    monkeypatch.setattr(rack, "availability", lambda wanted: dict.fromkeys(wanted, fact), raising=False)
+    with pytest.raises(UnforeseenError, match="'rack'") as caught:
+        world.trainer(rack).plan(script, **ASKED)
+    assert caught.value.why == f"TypeError: {why}"
+
+
+def test_a_choice_that_is_no_text_is_told_before_anything_is_asked(world, board, script):
+    rack = Rack(board=board)
+    rack.choices = {"partition": object()}
+    with pytest.raises(UnforeseenError, match="could not tell its settings of the backend 'rack'"):
+        world.trainer(rack).submit(script, **ASKED)
+    assert not rack.asked
 
 
 @pytest.mark.parametrize(
