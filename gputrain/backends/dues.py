@@ -1,6 +1,6 @@
 """What is due of a backend: an answer is of the kind that the protocol says, or is told to be none.
 
-Whatever is not due is a TypeError, which names the backend within `seam.of`.
+Whatever is not due is a TypeError, which names the backend within `guard.of`.
 """
 
 from __future__ import annotations

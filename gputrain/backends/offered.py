@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import attrs
 
-from gputrain.backends import seam
+from gputrain.backends import guard
 from gputrain.backends.base import Backend
 from gputrain.planning import Offer, Supply
 
@@ -19,7 +19,7 @@ def guarded(backend: Backend, supply: Supply) -> Supply:
 
     def asking(name: str, ask: Callable[..., T]) -> Callable[..., T]:
         def asked(*given: object) -> T:
-            with seam.of(backend, backend.name, f"ask {name}(...)"):
+            with guard.of(backend, backend.name, f"ask {name}(...)"):
                 return ask(*given)
 
         return asked
@@ -33,7 +33,7 @@ def guarded(backend: Backend, supply: Supply) -> Supply:
             refuses=asking("refuses", one.refuses),
         )
 
-    if seam.is_ours(backend):
+    if guard.is_ours(backend):
         return supply
     return attrs.evolve(
         supply,

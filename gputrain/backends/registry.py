@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends import seam
+from gputrain.backends import guard, seam
 from gputrain.backends.abilities import StandsIn, lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
 from gputrain.errors import Fault, GputrainError, SpecError
@@ -87,7 +87,7 @@ def jobs_of(backend: Backend, name: str) -> tuple[tuple[JobRef, ...], GputrainEr
         GputrainError: none could be listed.
     """
     try:
-        with seam.foreseen(backend.name, "list the jobs"):
+        with guard.foreseen(backend.name, "list the jobs"):
             return seam.find(backend, name), None
     except PartialListError as error:  # it may be another list than that of jobs
         return tuple(one for one in error.seen if isinstance(one, JobRef)), error
@@ -148,8 +148,8 @@ def made(
         trial = backend.trial if emulator and isinstance(backend, StandsIn) else emulator
     except GputrainError:
         raise
-    except seam.ANYTHING as error:  # of somebody else's code: whatever it is, it says which backend
-        raise _refused(name, f"from {source} came {seam.said(error)}", mend) from error
+    except guard.ANYTHING as error:  # of somebody else's code: whatever it is, it says which backend
+        raise _refused(name, f"from {source} came {guard.said(error)}", mend) from error
     if not is_it:
         raise _refused(name, f"what is made from {source} is another: {said}", mend)
     if trial != emulator:
@@ -184,8 +184,8 @@ def _loaded(row: metadata.EntryPoint) -> type[Backend]:
     mend = f"reinstall {whose}, or uninstall it"
     try:
         kind = row.load()
-    except seam.ANYTHING as error:  # somebody else's module
-        said = f"{whose} says it is {row.value}, which cannot be loaded: {seam.said(error)}"
+    except guard.ANYTHING as error:  # somebody else's module
+        said = f"{whose} says it is {row.value}, which cannot be loaded: {guard.said(error)}"
         raise _refused(row.name, said, mend) from error
     missing = ", ".join(lacks(kind))
     if not isinstance(kind, type) or missing:

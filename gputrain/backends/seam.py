@@ -1,19 +1,12 @@
-"""What is asked of a backend, anybody's: what nobody foresaw becomes an error that names the backend.
-
-What is raised is unforeseen, and so is an answer of another kind than is due.
-"""
+"""What is asked of a backend, anybody's: each call within its guard, each answer of the kind that is due."""
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
-from gputrain import fields
 from gputrain.backends.abilities import (
     BarsLate,
     BuildsImages,
@@ -37,81 +30,15 @@ from gputrain.backends.base import (
     Start,
     Tidies,
 )
-from gputrain.backends.dues import NONE, all_due, due, error_due, named, seconds
-from gputrain.errors import GputrainError, ProviderError
+from gputrain.backends.dues import NONE, all_due, due, named, seconds
+from gputrain.backends.guard import foreseen, is_ours, of
+from gputrain.errors import GputrainError
 from gputrain.lifecycle import Observation
 from gputrain.records import Ask, Board, Code, Record
 from gputrain.spec import TrainingSpec
 
 if TYPE_CHECKING:
     from gputrain.images import Works
-
-ANYTHING = (Exception, SystemExit)
-"""What somebody else's code may raise: one backend that ends the process would end what all others do."""
-
-
-class UnforeseenError(ProviderError):
-    """A backend raised what is no error of ours, or answered what is not due: nobody knows what it did."""
-
-
-@contextlib.contextmanager
-def foreseen(
-    name: str, action: str, *, fix: str = "", foreign: tuple[type[BaseException], ...] = ANYTHING
-) -> Iterator[None]:
-    """Has what nobody foresaw of a backend name it, where several are asked and one must not hide the others.
-
-    What a handler of signals raises meanwhile is none of the backend's, and stays what it is.
-
-    Raises:
-        UnforeseenError: whatever was raised that is no error of ours, or one that says what it cannot mean;
-            ``fix`` says what else to do then.
-    """
-    try:
-        with _errors_due():
-            yield
-    except GputrainError:
-        raise
-    except foreign as error:  # of somebody else's code
-        if _is_a_handlers(error):
-            raise
-        what = f"could not {action} of the backend {name!r}"
-        mend = f"mend what it says, or tell whoever wrote it{fix and '; '}{fix}"
-        raise UnforeseenError(what, why=said(error), fix=mend) from error
-
-
-@contextlib.contextmanager
-def _errors_due() -> Iterator[None]:
-    try:
-        yield
-    except GputrainError as error:
-        error_due(error)
-        raise
-
-
-@contextlib.contextmanager
-def of(backend: object, name: str, action: str, *, fix: str = "") -> Iterator[None]:
-    """As `foreseen`, of a backend or recorder that is not ours: what ours raise is to be mended here.
-
-    It hides no other, so what ends the process ends it.
-    """
-    theirs = foreseen(name, action, fix=fix, foreign=(Exception,))
-    with contextlib.nullcontext() if is_ours(backend) else theirs:
-        yield
-
-
-def is_ours(backend: object) -> bool:
-    """Whether it is of this package."""
-    return type(backend).__module__.partition(".")[0] == "gputrain"
-
-
-def _is_a_handlers(error: BaseException) -> bool:
-    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
-    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
-
-
-def said(error: BaseException) -> str:
-    """What somebody else's error says, and of which kind it is."""
-    return f"{type(error).__name__}: {fields.said(error)}"
 
 
 def poll_s(backend: Backend) -> float:
@@ -278,9 +205,7 @@ def clear(asked: Recorder, record: Record) -> bool:
 def choices(asked: Recorder, name: str) -> Mapping[str, str]:
     """What was chosen once for all jobs of the backend of that name."""
     with of(asked, name, "tell its settings"):
-        found = due("choices", asked.choices, Mapping)
-        all_due("choices", (*found, *found.values()), str)
-        return found
+        return due("choices", asked.choices, Mapping)
 
 
 def may_come(asked: BarsLate, record: Record) -> bool:

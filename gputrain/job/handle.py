@@ -11,7 +11,7 @@ from typing import Any
 
 from gputrain import view
 from gputrain.arguments import check
-from gputrain.backends import seam
+from gputrain.backends import guard
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.backends.dues import due
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
@@ -247,7 +247,7 @@ class Job(LogReading):
         """The line with which a person gets to a node. RequestError where a platform lets nobody in."""
         if not isinstance(self._backend, OpensShells):
             raise RequestError(f"no shell leads to the nodes of {self.ref.backend}", fix="read job.logs()")
-        with seam.of(self._backend, self.ref.backend, "tell how to get to a node"):
+        with guard.of(self._backend, self.ref.backend, "tell how to get to a node"):
             return due("ssh_command(...)", self._backend.ssh_command(self.ref, node), str)
 
     def __reduce__(self) -> tuple[Any, ...]:

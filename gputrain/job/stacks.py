@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends import seam
+from gputrain.backends import guard, seam
 from gputrain.backends.base import Backend, JobRef
 from gputrain.backends.dues import due
 from gputrain.backends.results import AsksForStacks
@@ -93,12 +93,12 @@ def ask(
     if not isinstance(backend, AsksForStacks):
         raise RequestError(f"the ranks of a job on {ref.backend} cannot be asked", fix="read job.logs()")
     nonce, until = secrets.token_hex(8), time.monotonic() + timeout_s
-    with seam.of(backend, backend.name, "ask the ranks of a job"):
+    with guard.of(backend, backend.name, "ask the ranks of a job"):
         backend.ask_for_stacks(ref, nonce)
     told: Mapping[int, Sequence[Mapping[str, Any]]] = {}
     while len(told) < nodes and time.monotonic() < until:
         sleep(min(seam.poll_s(backend), EVERY_S))
-        with seam.of(backend, backend.name, "read where the ranks of a job stand"):
+        with guard.of(backend, backend.name, "read where the ranks of a job stand"):
             told = due("stacks(...)", backend.stacks(ref, nonce), Mapping)
     if not told:
         raise JobTimeoutError(

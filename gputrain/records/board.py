@@ -19,9 +19,6 @@ from gputrain.threads import new_lock
 T = TypeVar("T")
 
 TRIES = 5
-AGAIN_S = 1.0
-"""How long after an answer that there is none whoever would act by it asks once more."""
-
 MOST = 2000
 """Records that are kept in memory, some KB each: the job of one that is forgotten is only watched."""
 
@@ -116,7 +113,7 @@ def overtaken(job_id: str) -> OvertakenError:
     )
 
 
-def surely(ask: Callable[[], T | None], sleep: Callable[[float], None] = lambda _: None) -> T | None:
+def surely(ask: Callable[[], T | None]) -> T | None:
     """What is there; None, or that its bucket is gone, only where two answers say so: one proves little.
 
     For whoever deletes, ends or makes something because there is none.
@@ -124,7 +121,6 @@ def surely(ask: Callable[[], T | None], sleep: Callable[[float], None] = lambda 
     with contextlib.suppress(MissingError):
         if (found := ask()) is not None:
             return found
-    sleep(AGAIN_S)
     return ask()
 
 

@@ -44,13 +44,13 @@ def written(record: Record) -> bytes:
     """
     kept = attrs.filters.exclude("generation", "written_at", "age_s")
     fields = attrs.asdict(record, filter=kept, value_serializer=_plain)
-    content = checked(record.job_id, json.dumps({"schema": SCHEMA, **fields}, sort_keys=True).encode())
     try:
+        content = checked(record.job_id, json.dumps({"schema": SCHEMA, **fields}, sort_keys=True).encode())
         read_record(record.job_id, content)
-    except RecordError as error:
+    except (RecordError, TypeError) as error:
         raise RequestError(
             f"what is to be kept of {record.job_id} could not be read again, and nothing was asked for",
-            why=error.why,
+            why=error.why if isinstance(error, RecordError) else str(error),
             fix=f"tell whoever wrote the backend {record.backend}, whose names or settings these are",
         ) from error
     return content

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gputrain import arguments
-from gputrain.backends import registry, seam
+from gputrain.backends import guard, registry
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.backends.dues import all_due
@@ -57,7 +57,7 @@ def supply_of(backend: Backend) -> Supply:
         SpecError: its supply is none, or bears another name.
         ProviderError: it raised what nobody foresaw.
     """
-    with seam.foreseen(backend.name, "read the supply"):
+    with guard.foreseen(backend.name, "read the supply"):
         supply = backend.supply
     if not isinstance(supply, Supply):
         raise _misread(backend, "supply", supply, "a Supply")
@@ -72,12 +72,12 @@ def facts_of(backend: Backend, wanted: Sequence[Candidate]) -> Mapping[Candidate
         SpecError: what it tells are no facts.
         ProviderError: it raised what nobody foresaw.
     """
-    with seam.foreseen(backend.name, "read the availability"):
+    with guard.foreseen(backend.name, "read the availability"):
         facts = backend.availability(wanted)
     if not isinstance(facts, Mapping) or not all(isinstance(one, Fact) for one in facts.values()):
         raise _misread(backend, "availability(...)", facts, "a Fact for each candidate it knows about")
-    with seam.of(backend, backend.name, "read the availability"):
-        if not seam.is_ours(backend):
+    with guard.of(backend, backend.name, "read the availability"):
+        if not guard.is_ours(backend):
             all_due("availability(...)", facts.values(), Fact)
     return facts
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import attrs
 
-from gputrain.backends import seam
+from gputrain.backends import guard, seam
 from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, StoppedError, TransientError
@@ -126,7 +126,7 @@ class Climb:
                 raise unread(ref, error) from error
             if request is None and (self.is_unclear or isinstance(error, TransientError)):
                 raise  # either nothing was asked of the place, or what came of it stands in the record
-            if request is not None and isinstance(error, seam.UnforeseenError):
+            if request is not None and isinstance(error, guard.UnforeseenError):
                 raise  # it may be there: its record stays, and no other place is asked
             self._refused(candidate, error)
             return None
@@ -179,7 +179,7 @@ class Climb:
         while True:
             try:
                 return seam.create(backend, request)
-            except (UnclearError, seam.UnforeseenError):  # noqa: PERF203  # nobody knows what was done
+            except (UnclearError, guard.UnforeseenError):  # noqa: PERF203  # nobody knows what was done
                 with contextlib.suppress(GputrainError):
                     if self._is_listed(backend):  # and lists may tell of it late
                         self._claim.keep()

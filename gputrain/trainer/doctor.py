@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gputrain import fields
-from gputrain.backends import seam
+from gputrain.backends import guard
 from gputrain.backends.base import Backend, Preflights, TellsQuotas
 from gputrain.backends.dues import all_due, due
 from gputrain.catalog import ProvisioningModel
@@ -125,7 +125,7 @@ def _preflight(
         return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)
 
     def ask() -> Iterable[Check]:
-        with seam.foreseen(backend.name, "look at what jobs need"):
+        with guard.foreseen(backend.name, "look at what jobs need"):
             return all_due("preflight(...)", backend.preflight(spec, places, job_id), Check)
 
     return examine(backend.name, [Question(subject="preflight", ask=ask)])
@@ -155,7 +155,7 @@ def read(
 
     def ask(backend: Backend) -> Quotas:
         size = {"num_nodes": found["num_nodes"], "models": found["provisioning_model"] or ()}
-        with seam.foreseen(backend.name, "read the quotas"):
+        with guard.foreseen(backend.name, "read the quotas"):
             if isinstance(backend, TellsQuotas):
                 given = backend.quotas(found["gpu"], **size, regions=found["region"] or ())
                 return due("quotas(...)", given, Quotas)

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.arguments import check, refusing
-from gputrain.backends import seam
+from gputrain.backends import guard
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.fields import Field, is_text, read_whole, refused
@@ -112,7 +112,7 @@ def looked_at(jobs: Iterable[Job], unseen: list[Job] | None = None) -> Iterator[
     is_seen, refusal = False, None
     for job in jobs:
         try:
-            with seam.foreseen(job.ref.backend, "look at a job"):
+            with guard.foreseen(job.ref.backend, "look at a job"):
                 job.refresh()
         except GputrainError as error:  # noqa: PERF203  # the next one is looked at all the same
             log.warning("%s is left out: %s", job.uri, error)

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from gputrain.arguments import check
-from gputrain.backends import registry, seam
+from gputrain.backends import guard, registry, seam
 from gputrain.backends.base import Backend, JobRef, SpeaksGcloud, Start
 from gputrain.backends.dues import due
 from gputrain.errors import GputrainError
@@ -135,7 +135,7 @@ class Road:
         bundle = seam.stage(backend, plan.spec, job_id)
         request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))
         seam.send(backend, bundle)
-        with seam.of(backend, backend.name, "write a job in gcloud's words"):
+        with guard.of(backend, backend.name, "write a job in gcloud's words"):
             return due("to_gcloud(...)", backend.to_gcloud(request), GcloudJob)
 
     @heeding

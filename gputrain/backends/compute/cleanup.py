@@ -100,7 +100,7 @@ def orphans(
 def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
     """The gang whose VMs must stay; None: none of the job's must."""
     try:
-        record = surely(lambda: board.read(job_id))  # without a pause: there may be hundreds
+        record = surely(lambda: board.read(job_id))
     except MissingError:  # its home is gone, and nobody can say any more that the VM is needed
         return None
     except DamagedRecordError as error:  # as if there were none

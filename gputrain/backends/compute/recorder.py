@@ -124,7 +124,7 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         left = "trainer.clean_up() deletes what is left of jobs"
         where, fix = f"{self.board.name} holds no record of it", "check the name and the bucket"
         try:
-            record = surely(lambda: self.board.read(ref.name), self.gangs.calls.access.sleep)
+            record = surely(lambda: self.board.read(ref.name))
         except MissingError as error:
             record, where = None, error.what
             fix = f"its VMs may run on: {left} whose bucket is gone"

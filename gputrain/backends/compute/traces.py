@@ -118,7 +118,7 @@ class Traces:
     def _is_left(self, gang: VmNames) -> bool:
         """Whether other VMs were asked for since, or nobody can tell."""
         try:
-            record = surely(lambda: self.board.read(gang.job_id), self.stored.access.sleep)
+            record = surely(lambda: self.board.read(gang.job_id))
         except (RequestError, DamagedRecordError):
             return True
         asks = () if record is None else tuple(one for one in record.asks if one.way.backend == NAME)

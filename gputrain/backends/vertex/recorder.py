@@ -76,7 +76,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     def asked_for(self, ref: JobRef) -> SeenJob | None:
         """A job that was asked for a moment ago, which no list need show yet; None where none was."""
         try:
-            record = surely(lambda: self.board.read(ref.name), self.whereabouts.jobs.access.sleep)
+            record = surely(lambda: self.board.read(ref.name))
         except (AccessError, RequestError):
             return None
         if record is None or record.over or not record.is_open or record.age_s > self.turn_s:
@@ -94,7 +94,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         not read its record cannot do so.
         """
         try:
-            record = surely(lambda: self.board.read(ref.name), self.whereabouts.jobs.access.sleep)
+            record = surely(lambda: self.board.read(ref.name))
         except (AccessError, RequestError, RecordError):
             return
         if record is None or record.last is None:

@@ -157,7 +157,7 @@ class Whereabouts:
 
     def _record(self, ref: JobRef, board: Board | None) -> Record | None:
         try:
-            return None if board is None else surely(lambda: board.read(ref.name), self.jobs.access.sleep)
+            return None if board is None else surely(lambda: board.read(ref.name))
         except MissingError as error:  # the bucket is gone, and with it what was written of the job
             raise lost(ref) from error
 

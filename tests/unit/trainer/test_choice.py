@@ -125,6 +125,8 @@ def test_a_place_that_no_record_can_hold_is_refused_by_the_plan(world, script, p
         (("",), "", {}),
         (("a",), "of it", {}),
         (("a",), "", {"pool": 7}),
+        (("a",), "", {"pool": object()}),
+        (("a",), "", {1: "a", "b": "c"}),
     ],
 )
 def test_what_could_not_be_read_again_is_neither_written_nor_asked(

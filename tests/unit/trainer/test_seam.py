@@ -11,7 +11,7 @@ import pytest
 from gputrain import Image, ProviderError, State, attach
 from gputrain.backends import seam
 from gputrain.backends.base import JobRef, LogLine, LogPage, Orphan
-from gputrain.backends.seam import UnforeseenError
+from gputrain.backends.guard import UnforeseenError
 from gputrain.errors import CapacityError, QuotaExceededError, TransientError
 from gputrain.lifecycle import Failure, Observation
 from gputrain.planning import Fact, Limit
@@ -262,14 +262,6 @@ def test_what_is_in_a_fact_is_of_the_kind_that_is_due(world, script, monkeypatch
     with pytest.raises(UnforeseenError, match="'rack'") as caught:
         world.trainer(rack).plan(script, **ASKED)
     assert caught.value.why == f"TypeError: {why}"
-
-
-def test_a_choice_that_is_no_text_is_told_before_anything_is_asked(world, board, script):
-    rack = Rack(board=board)
-    rack.choices = {"partition": object()}
-    with pytest.raises(UnforeseenError, match="could not tell its settings of the backend 'rack'"):
-        world.trainer(rack).submit(script, **ASKED)
-    assert not rack.asked
 
 
 @pytest.mark.parametrize(
