@@ -42,9 +42,12 @@ class Road:
         return tuple(ones)
 
     def candidate(self, spec):
+        return self.ladder(spec)[0]
+
+    def ladder(self, spec):
         wanted = candidates(spec, [self.backend.supply])
         assert wanted.candidates, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
-        return rank(wanted, self.backend.availability(wanted.candidates))[0]
+        return tuple(rank(wanted, self.backend.availability(wanted.candidates)))
 
     def request(self, spec, job_id=None):
         job_id = job_id or f"job-{secrets.token_hex(4)}"
@@ -73,10 +76,11 @@ class Road:
             claim.drop()
             raise
 
-    def submit(self, spec, job_id=None):
-        """Submit to the best place alone; what that one answers is raised as it is."""
+    def submit(self, spec, job_id=None, *, places=1):
+        """Submit to the best place alone, unless more are said; what that one answers is raised as it is."""
         job_id = job_id or f"job-{secrets.token_hex(4)}"
-        plan = Plan(spec=spec, candidates=(self.candidate(spec),), refusals=(), made_at=self.around.now())
+        found = self.ladder(spec)[:places]
+        plan = Plan(spec=spec, candidates=found, refusals=(), made_at=self.around.now())
         try:
             return Placing(self.around, plan, job_id).submit(is_new=False).ref
         except NoPlacementError as error:
