@@ -5,6 +5,7 @@ Whatever is not due is a TypeError, which names the backend within `guard.of`.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar
@@ -17,13 +18,15 @@ from gputrain.planning import Candidate, Fact, Verdict
 
 T = TypeVar("T")
 NONE = type(None)
-YEAR_S = 366 * 86400
-_NUMBER = (int, float)
+LONGEST_S = 1e9
+"""Of a pause, in seconds: a date that lies further ahead may be none."""
+_NUMBER = (int, float, numbers.Real)
+_MANY = (tuple, list)
 _PARTS: dict[type, dict[str, tuple[type, ...]]] = {
     JobRef: {**dict.fromkeys(("backend", "project", "place", "name"), (str,)), "made_at": _NUMBER},
-    Bundle: {"location": (str,), "argv": (tuple,), "sha256": (str,), "content": (bytes,)},
-    Request: {"ref": (JobRef,), "candidate": (Candidate,), "body": (Mapping,), "names": (tuple,)},
-    LogLine: {"message": (str,), "rank": (int, NONE), "time": (datetime, NONE)},
+    Bundle: {"location": (str,), "argv": _MANY, "sha256": (str,), "content": (bytes,)},
+    Request: {"ref": (JobRef,), "candidate": (Candidate,), "body": (Mapping,), "names": _MANY},
+    LogLine: {"message": (str,), "rank": (*_NUMBER, NONE), "time": (datetime, NONE)},
     LogPage: {"cursor": (str,)},
     Failure: dict.fromkeys(("kind", "message", "traceback"), (str,)),
     Observation: {
@@ -36,12 +39,12 @@ _PARTS: dict[type, dict[str, tuple[type, ...]]] = {
     Fact: {
         "verdict": (Verdict,),
         "obtainability": (*_NUMBER, NONE),
-        "readings": (tuple,),
+        "readings": _MANY,
         **dict.fromkeys(("note", "absent_why", "availability"), (str,)),
     },
-    GputrainError: {**dict.fromkeys(("what", "why", "fix", "kind"), (str,)), "scope": (Scope,)},
-    QuotaExceededError: {**dict.fromkeys(("metric", "where"), (str,)), "limit": (*_NUMBER, NONE)},
-    CapacityError: {"place": (str,)},
+    GputrainError: {**dict.fromkeys(("what", "why", "fix", "kind"), (str, NONE)), "scope": (Scope, NONE)},
+    QuotaExceededError: {**dict.fromkeys(("metric", "where"), (str, NONE)), "limit": (*_NUMBER, NONE)},
+    CapacityError: {"place": (str, NONE)},
 }
 """Of which kinds the parts of a value are, as far as something is done with them before they are shown."""
 
@@ -56,7 +59,7 @@ def due(what: str, value: T, *kinds: type) -> T:
         raise _misfit(what, value, " or ".join("None" if one is NONE else one.__name__ for one in kinds))
     for kind in type(value).__mro__:
         for name, part in _PARTS.get(kind, {}).items():
-            due(f"{what}.{name}", getattr(value, name), *part)
+            due(f"{what}.{name}", getattr(value, name, None), *part)
     return value
 
 
@@ -70,17 +73,18 @@ def error_due(error: GputrainError) -> None:
     what = type(error).__name__
     due(what, error, GputrainError)
     if isinstance(error, CapacityError):
-        all_due(f"{what}.zones_available", error.zones_available, str)
+        all_due(f"{what}.zones_available", getattr(error, "zones_available", ()), str)
     if isinstance(error, TransientError):
-        for name, pause_s in (("retry_after_s", error.retry_after_s), ("refills_in_s", error.refills_in_s)):
+        for name in ("retry_after_s", "refills_in_s"):
+            pause_s = getattr(error, name, None)
             if pause_s is not None:
                 seconds(f"{what}.{name}", pause_s)
 
 
 def seconds(what: str, value: float) -> float:
     """As `due`, of a number of seconds that somebody may wait."""
-    if isinstance(value, bool) or not 0 <= due(what, value, int, float) <= YEAR_S:
-        raise _misfit(what, value, "a number of seconds from 0 to those of a year")
+    if isinstance(value, bool) or not 0 <= due(what, value, *_NUMBER) <= LONGEST_S:
+        raise _misfit(what, value, f"a number of seconds from 0 to {LONGEST_S:g}")
     return value
 
 

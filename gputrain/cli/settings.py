@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import attrs
 
 from gputrain import fields
-from gputrain.backends import registry
+from gputrain.backends import registry, seam
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import SpecError
 from gputrain.fields import FaultCollector, Field
@@ -89,11 +90,16 @@ class CliSettings:
     def backend_of(self, ref: JobRef) -> Backend:
         """The backend that a job's name speaks of: the one that is set up, or one made from the name.
 
+        The one that is set up may be of another project or bucket than the job.
+
         Raises:
             SpecError: there is none of that kind.
         """
         if ref.backend in self.backends:
-            return self._make(ref.backend)
+            own = self._make(ref.backend)
+            with suppress(SpecError):
+                seam.check_ref(own, ref)
+                return own
         return registry.of_ref(ref, **self.reach)
 
     def _make(self, name: str) -> Backend:

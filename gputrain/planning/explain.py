@@ -18,7 +18,7 @@ from gputrain.spec import TrainingSpec, format_duration
 
 def explain(plan: Any) -> Iterator[str]:
     """The sentences that tell a `Plan`: the best candidate first, then the others, then what cannot be."""
-    open_ones = [one for one in plan.candidates if is_open(one)]
+    open_ones = sorted(filter(is_open, plan.candidates), key=plan.late.__contains__)
     short = [one for one in plan.candidates if not is_open(one)]
     if open_ones:
         yield from _best(plan.spec.title, open_ones)

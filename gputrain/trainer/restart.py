@@ -194,6 +194,9 @@ class Restart:
     def _climb(self, following: Next, told: Ledger) -> Step:
         record, spec = following.record, following.record.left
         found = self._candidates(record)
+        if spec is not None and not found and not self._said:
+            places = ", ".join(sorted({f"{one.region} of {one.backend}" for one in record.ways}))
+            self._say(f"{self._job_id} was asked for in {places} alone, where no backend here asks")
         asks = (record.latest, *(one for one in record.asks if one.is_unseen))
         is_seen = all(one.way.backend in self._around.backends for one in asks)  # else it is not cleared
         if spec is None or not found or not is_seen:  # then it is others who go on

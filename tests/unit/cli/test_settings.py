@@ -3,11 +3,13 @@
 import pytest
 
 from gputrain import errors
+from gputrain.backends.base import JobRef
 from gputrain.cli import main
 from gputrain.cli.parser import read as parse
 from gputrain.cli.screen import Exit
 from gputrain.cli.settings import read as settings
 from gputrain.errors import SpecError
+from tests import present
 
 FILE = """
 backends = ["vertex", "compute"]
@@ -39,6 +41,17 @@ def test_flags_win_over_the_environment_and_that_over_the_file(folder):
     assert of("--region", "a", "--region", "b").shared["regions"] == ["a", "b"]
     assert of(GPUTRAIN_REGIONS="a, b").shared["regions"] == ["a", "b"]
     assert of(GPUTRAIN_BACKENDS="local").backends == ("local",)
+
+
+@pytest.mark.parametrize("backend", ["compute", "vertex"])
+def test_a_job_of_another_project_than_the_files_is_followed_by_its_name(folder, backend):
+    present.backend(backend)
+    (folder / "gputrain.toml").write_text(FILE)
+    place = {"compute": "us-central1-a~file-bucket", "vertex": "us-central1"}[backend]
+    for project in ("file-project", "their-project"):
+        ref = JobRef(backend=backend, project=project, place=place, name="bert-1")
+        made = of(GOOGLE_APPLICATION_CREDENTIALS="").backend_of(ref)
+        assert f"project={project!r}" in repr(made)
 
 
 def test_the_sections_of_the_file_reach_their_backend(folder):

@@ -192,10 +192,12 @@ def test_a_name_of_anothers_project_or_bucket_is_none_of_ours(cloud, trainer, ba
     assert len(cloud.requests) == asked
 
 
-def test_nobody_who_goes_on_with_a_job_asks_where_its_submitter_did_not(cloud, trainer, script):
+def test_nobody_who_goes_on_with_a_job_asks_where_its_submitter_did_not(cloud, trainer, script, caplog):
     job = interrupted(cloud, trainer, script)
     for zone in "abcf":
         cloud.stock(f"us-central1-{zone}", MACHINE, 0)
+    assert not trainer("compute", regions=("europe-west4",)).attach(job.uri).supervise()
+    assert "was asked for in us-central1 of compute alone, where no backend here asks" in caplog.text
     wide = trainer("compute", "vertex", regions=("us-central1", "europe-west4")).attach(job.uri)
     assert not wide.supervise()
     assert {one.place[:11] for one in of_board(job).ways} == {"us-central1"}
@@ -213,6 +215,7 @@ def test_a_plan_shows_what_is_asked_first_once_a_place_had_no_room(cloud, traine
     assert plan.best != first
     assert f"asked last, as there was no room a short while ago: {first.place}" in plan.warnings
     assert plan.requests[0]["zone"] == plan.best.place
+    assert f" at {plan.best.place}" in plan.explain().splitlines()[0]
     assert plan.submit().candidate == plan.best
 
 
