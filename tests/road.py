@@ -76,10 +76,10 @@ class Road:
             claim.drop()
             raise
 
-    def submit(self, spec, job_id=None, *, places=1):
-        """Submit to the best place alone, unless more are said; what that one answers is raised as it is."""
+    def submit(self, spec, job_id=None, *, everywhere=False):
+        """Submit to the best place, alone unless said; what that one answers is raised as it is."""
         job_id = job_id or f"job-{secrets.token_hex(4)}"
-        found = self.ladder(spec)[:places]
+        found = self.ladder(spec) if everywhere else (self.candidate(spec),)
         plan = Plan(spec=spec, candidates=found, refusals=(), made_at=self.around.now())
         try:
             return Placing(self.around, plan, job_id).submit(is_new=False).ref

@@ -150,7 +150,7 @@ def test_a_restart_in_another_region_asks_for_that_regions_subnetwork_and_price(
         script=code, gpu="L4:1", machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1,
         max_run_duration="1h",
     )  # fmt: skip
-    ref = Road(backend).submit(spec, job_id="bert-1", places=None)
+    ref = Road(backend).submit(spec, job_id="bert-1", everywhere=True)
     reclaim(cloud, 0, 10)
     for letter in "abcf":
         cloud.stock(f"us-central1-{letter}", "g2-standard-4", 0)
@@ -172,7 +172,7 @@ def test_a_restart_passes_by_a_region_without_quota_or_without_a_way_out(cloud, 
         script=code, gpu="L4:1", machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1,
         max_run_duration="1h",
     )  # fmt: skip
-    ref = Road(backend).submit(spec, job_id="bert-1", places=None)
+    ref = Road(backend).submit(spec, job_id="bert-1", everywhere=True)
     reclaim(cloud, 0, 10)
     for letter in "abcf":
         cloud.stock(f"us-central1-{letter}", "g2-standard-4", 0)
