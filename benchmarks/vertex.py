@@ -245,7 +245,7 @@ def limited() -> Iterator[Measure]:
         vertex.set_limit("custom_model_training_nvidia_l4_gpus", 10**6, region=REGION)
         vertex.set_fate(Fate(run_s=float("inf")))
         crew, keys = Sleepers(cloud.clock, threads=THREADS), iter(range(LIMITED))
-        trainer = Trainer(backend_of(cloud, sleep=crew.sleep))
+        trainer = Trainer(backend_of(cloud, sleep=crew.sleep), sleep=crew.sleep)
         answers: Counter[str] = Counter()
 
         def submit(key: int) -> str:

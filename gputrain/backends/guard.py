@@ -53,15 +53,14 @@ def _errors_due() -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def of(backend: object, name: str, action: str, *, fix: str = "") -> Iterator[None]:
+def of(backend: object, name: str, action: str, *, fix: str = "") -> contextlib.AbstractContextManager[None]:
     """As `foreseen`, of a backend or recorder that is not ours: what ours raise is to be mended here.
 
     It hides no other, so what ends the process ends it.
     """
-    theirs = foreseen(name, action, fix=fix, foreign=(Exception,))
-    with contextlib.nullcontext() if is_ours(backend) else theirs:
-        yield
+    if is_ours(backend):
+        return contextlib.nullcontext()
+    return foreseen(name, action, fix=fix, foreign=(Exception,))
 
 
 def is_ours(backend: object) -> bool:

@@ -254,7 +254,7 @@ def test_a_look_that_is_refused_after_a_lost_answer_asks_no_other_region(make, c
 
 def test_32_threads_get_their_jobs_through_a_limit_of_creates(make, cloud, vertex, code):
     crew = Sleepers(cloud.clock, threads=32)
-    trainer = Trainer(make(sleep=crew.sleep))
+    trainer = Trainer(make(sleep=crew.sleep), sleep=crew.sleep)
     vertex.set_limit("custom_model_training_nvidia_l4_gpus", 10_000, region="us-central1")
     keys, names, began = iter(range(80)), [], cloud.clock.now()
 
