@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -79,6 +80,10 @@ class Local(Backend, AsksForStacks):
         """A look is one small file: looking often costs little, and the end is seen soon."""
         return POLL_S
 
+    @functools.cached_property
+    def _usual(self) -> Path:
+        return usual_root()
+
     @property
     def name(self) -> str:
         """``local``."""
@@ -150,30 +155,30 @@ class Local(Backend, AsksForStacks):
         Raises:
             JobLostError: its folder is not there.
         """
-        return states.observe(_folder_of(ref))
+        return states.observe(self._folder_of(ref))
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """What all nodes wrote since ``cursor``, in the order of time. Raises as `observe`."""
-        path = _folder_of(ref)
+        path = self._folder_of(ref)
         return states.read_logs(path, cursor, is_over=states.is_over(path))
 
     def cancel(self, ref: JobRef) -> None:
         """Ask the job to stop; its ranks may save first. Raises as `observe`."""
-        path = _folder_of(ref)
+        path = self._folder_of(ref)
         if not states.is_over(path):
             start.ask_to_stop(path)
 
     def cursor_near_end(self, ref: JobRef, lines: int) -> str:
         """As of `FindsTheEnd`, by the lines' usual length. Raises as `observe`."""
-        return states.near_end(_folder_of(ref), lines)
+        return states.near_end(self._folder_of(ref), lines)
 
     def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
         """Leave the question where the agents look. Raises as `observe`."""
-        states.ask_for_stacks(_folder_of(ref), nonce)
+        states.ask_for_stacks(self._folder_of(ref), nonce)
 
     def stacks(self, ref: JobRef, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
         """The answers that are there. Raises as `observe`."""
-        return states.read_stacks(_folder_of(ref), nonce)
+        return states.read_stacks(self._folder_of(ref), nonce)
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """The jobs in this backend's folder, newest first; those whose name starts with ``name``."""
@@ -188,32 +193,31 @@ class Local(Backend, AsksForStacks):
         return tuple(attrs.evolve(self._ref(one), made_at=made_at[one]) for one in newest_first)
 
     def _ref(self, job_id: str) -> JobRef:
-        if self._root == usual_root():  # a short name, for what most people have most of
+        if self._root == self._usual:  # a short name, for what most people have most of
             return JobRef(backend=self.name, project="", place="", name=job_id)
         return JobRef(backend=self.name, project=_host(), place=str(self._root), name=job_id)
+
+    def _folder_of(self, ref: JobRef) -> str:
+        """The job's folder; the name came from a string, so it must name one folder and nothing above it."""
+        path = os.path.join(ref.place or self._usual, ref.name)
+        if not _NAME.fullmatch(ref.name) or not os.path.exists(os.path.join(path, folder.ORDER)):
+            here = (
+                ""
+                if ref.project in ("", _host())
+                else f"; it was started on {ref.project}, and this is {_host()}"
+            )
+            raise JobLostError(
+                f"there is no job {ref.name}",
+                why=f"{path} is not a job's folder{here}",
+                fix="list the jobs there are with trainer.jobs(), or attach on the machine that runs it",
+                uri=ref.uri,
+            )
+        start.refuse_foreign(path)
+        return path
 
 
 def _host() -> str:
     return socket.gethostname() or "this-machine"
-
-
-def _folder_of(ref: JobRef) -> str:
-    """The job's folder; the name came from a string, so it must name one folder and nothing above it."""
-    path = os.path.join(ref.place or usual_root(), ref.name)
-    if not _NAME.fullmatch(ref.name) or not os.path.exists(os.path.join(path, folder.ORDER)):
-        here = (
-            ""
-            if ref.project in ("", _host())
-            else f"; it was started on {ref.project}, and this is {_host()}"
-        )
-        raise JobLostError(
-            f"there is no job {ref.name}",
-            why=f"{path} is not a job's folder{here}",
-            fix="list the jobs there are with trainer.jobs(), or attach on the machine that runs it",
-            uri=ref.uri,
-        )
-    start.refuse_foreign(path)
-    return path
 
 
 @attrs.define(eq=False)
