@@ -6,10 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.aiplatform_v1 import JobServiceClient
 
 import gputrain_emulator
 from gputrain.errors import SpecError
-from gputrain.gcp import Endpoints
+from gputrain.gcp import Access, Endpoints
 from gputrain.gcp.endpoints import GOOGLE, asked_for, is_channel_here, is_googles, leads_here, on_trial, reach
 from gputrain.gcp.trial import fitted
 from gputrain_emulator.accounts import Accounts
@@ -122,6 +124,17 @@ def test_a_channel_is_here_by_its_host_in_whatever_letters():
     assert [is_channel_here(one) for one in ("LOCALHOST:1", "[::1]:1", "localhost", "10.0.0.9:1")] == [
         True, True, False, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("address", "is_ciphered"), [("us-central1-aiplatform.googleapis.com:443", True), ("127.0.0.1:9", False)]
+)
+def test_a_token_goes_over_a_channel_without_tls_to_this_machine_alone(address, is_ciphered):
+    token = AnonymousCredentials()
+    access = Access(project="p", credentials=token, endpoints=Endpoints())
+    client = access.client(JobServiceClient, address, transport="grpc")
+    # Google's own client holds the credentials of a call where it made a channel with TLS for them.
+    assert (client.transport._credentials is not None) == is_ciphered
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from gputrain import NoFitError, Plan, Refusal, TrainingSpec, catalog
 from gputrain.catalog import Service
 from gputrain.planning import Fact, Verdict, candidates, rank
+from gputrain.planning.explain import warnings
 from tests.market import supply
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -161,3 +162,14 @@ def test_requirements_that_cost_gpu_time_or_contradict_the_image_are_told():
     assert stays.startswith("the image's torch stays")
     assert heavy.startswith("jax brings some gigabytes")
     assert "private" not in heavy  # an address may hold a password
+
+
+def test_a_backend_of_whose_places_nothing_could_be_read_is_told_once_and_with_its_own_reason():
+    sold = plan(gpu="L4:2").candidates[:2]
+    notes = ("no permission", "no answer")
+    blind = [attrs.evolve(one, fact=Fact(note=note)) for one, note in zip(sold, notes)]
+    spec = TrainingSpec(script="t.py", gpu="L4:2", output_dir="gs://b/o")
+    (told,) = (one for one in warnings(spec, blind) if "could be read" in one)
+    assert told.startswith("of compute nothing could be read: no permission; ")
+    one_read = [blind[0], attrs.evolve(blind[1], fact=Fact(verdict=Verdict.FITS))]
+    assert not [one for one in warnings(spec, one_read) if "could be read" in one]

@@ -316,7 +316,13 @@ def test_code_that_is_not_there_is_a_fault(doctor, tmp_path, kind):
 def test_a_name_that_a_stranger_bears_is_a_fault_and_one_of_our_own_is_not(cloud, backend_of, code):
     trainer = Trainer(backend_of("compute"))
     spec = {"entry": code, "gpu": "L4:1", "name": "bert", "idempotency_key": "monday"}
+
+    def told():
+        return [one.why for one in trainer.doctor(**spec).checks if one.subject.startswith("name ")]
+
+    assert told() == ["free"]
     job = trainer.submit(**spec)
+    assert told() == ["the job is there already: submitting takes it up"]
     assert trainer.doctor(**spec).is_ok
     vm = cloud.compute.find_vm(f"{job.ref.name}-0-0")
     vm.resource["labels"] = {}

@@ -106,6 +106,16 @@ def test_what_is_bound_to_this_process_is_refused(value):
         expression(value)
 
 
+@pytest.mark.parametrize("kind", [list, dict])
+def test_fifty_levels_travel_and_not_one_more(kind):
+    value = 0
+    for _ in range(50):
+        value = {0: value} if kind is dict else [value]
+    assert again(value) == value
+    with pytest.raises(CannotTravel, match="nested too deep"):
+        expression([value])
+
+
 def test_data_is_not_a_constant():
     with pytest.raises(CannotTravel, match="too large"):
         expression("x" * (2 << 20))
