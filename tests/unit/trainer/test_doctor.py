@@ -108,14 +108,20 @@ def test_without_quotas_all_backends_are_named(world):
 
 
 def test_a_kind_of_gpu_is_a_fault_only_where_no_backend_knows_it(world):
-    def find(kind):
-        raise UnknownGpuError(f"there is no {kind}", fix="gpu='L4'")
+    def nowhere(name):
+        def find(kind):
+            raise UnknownGpuError(f"there is no {kind} on {name}", fix=f"take one of {name}")
 
-    knows, not_so = Looking("compute"), Looking("vertex", find_gpu=find)
+        return Looking(name, find_gpu=find)
+
+    knows, not_so = Looking("compute"), nowhere("vertex")
     assert len(world.trainer(knows, not_so).quotas("L4:1")) == 2
-    with pytest.raises(SpecError, match="there is no L4") as caught:
-        world.trainer(not_so).quotas("L4:1")
-    assert [(one.field, one.value, one.fix) for one in caught.value.faults] == [("gpu", "'L4:1'", "gpu='L4'")]
+    for asked in ([not_so], [not_so, nowhere("slurm")]):  # the first says it
+        with pytest.raises(SpecError) as caught:
+            world.trainer(*asked).quotas("L4:1")
+        (told,) = caught.value.faults
+        assert (told.field, told.value, told.fix) == ("gpu", "'L4:1'", "take one of vertex")
+        assert "there is no L4 on vertex" in str(caught.value)
     for nobodys in ("8", 4):
         with pytest.raises(SpecError, match="a kind of GPU"):
             world.trainer(knows).quotas(nobodys)
