@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +44,8 @@ JUDGES = (
 _TRACED = ROOT / ".venv-mutants/traced.json"
 _TOGETHER_S = 120.0
 """What the tests of one mutant may compute, by what they did when they were traced."""
-
+_NAMING_S = 30.0
+"""The same of those besides that only name what is mutated, as one of a signature does."""
 
 _FIRST = 12
 
@@ -215,10 +216,15 @@ def judges_of(mutant: Mutant, tests: dict[str, Traced], source: str) -> dict[str
             break
     word = defined(source, mutant.line)
     naming = {name for name in tests if word and word in _words(name.partition("::")[0])} - {*found}
+    return {**_cheapest(found, tests, _TOGETHER_S), **_cheapest(naming, tests, _NAMING_S)}
+
+
+def _cheapest(names: Iterable[str], tests: dict[str, Traced], most_s: float) -> dict[str, float]:
+    """Those that run the least besides, with their seconds; as many as compute no longer than so."""
     kept: dict[str, float] = {}
     together_s = 0.0
-    for name in (*sorted(found, key=_breadth(tests)), *sorted(naming, key=_breadth(tests))):
-        if together_s + tests[name].computed_s <= _TOGETHER_S:
+    for name in sorted(names, key=_breadth(tests)):
+        if together_s + tests[name].computed_s <= most_s:
             together_s += tests[name].computed_s
             kept[name] = tests[name].took_s
     return kept
