@@ -169,11 +169,11 @@ class Facts(Shown):
 
     @property
     def duration(self) -> timedelta | None:
-        """How long ranks have been running, all attempts together; None before they start."""
+        """How long ranks have been running, all attempts together, at least 0; None before they start."""
         if self._seen.started_at is None:
             return None
-        before = timedelta(seconds=self._seen.ran_before_s)
-        return before + ((self._seen.ended_at or self.now()) - self._seen.started_at)
+        this = (self._seen.ended_at or self.now()) - self._seen.started_at  # a clock may be behind the job's
+        return timedelta(seconds=self._seen.ran_before_s) + max(this, timedelta(0))
 
     @property
     def cost_usd(self) -> float | None:

@@ -4,6 +4,7 @@ import re
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 
 import attrs
 import pytest
@@ -101,6 +102,23 @@ def test_a_job_that_has_ended_says_how_long_it_ran(waiting):
     waiting.wait(timeout=30)
     assert re.search(r"^ran for +0:0", str(waiting.table), re.MULTILINE)
     assert "running for" not in str(waiting.table)
+
+
+class Again(Local):
+    """A platform whose job had run for a minute before it was started again, at 6 dollars an hour."""
+
+    def observe(self, ref):
+        return attrs.evolve(super().observe(ref), ran_before_s=60.0, spent_before_usd=0.1, price_usd_h=6.0)
+
+
+@pytest.mark.parametrize(("platform", "before_s", "usd"), [(Local, 0.0, None), (Again, 60.0, 0.1)])
+def test_a_clock_behind_the_jobs_makes_no_duration_and_no_cost_negative(waiting, platform, before_s, usd):
+    an_hour_ago = datetime.now(timezone.utc) - timedelta(hours=1)
+    job = Trainer(platform(gpus=0), now=lambda: an_hour_ago).attach(waiting.uri)
+    told = job.to_dict()
+    assert (job.duration, told["duration_s"]) == (timedelta(seconds=before_s), before_s)
+    assert told["cost_usd"] in (usd, 0.0)
+    assert f"running for  {timedelta(seconds=before_s)}" in str(job.table)
 
 
 def test_log_lines_are_read_once_by_each_reader(waiting):
