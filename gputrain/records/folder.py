@@ -38,6 +38,7 @@ _STUCK: dict[str, int] = {}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
+_UNREAD = "what is kept of jobs cannot be read in"
 ELSEWHERE = "Local(root=...) or $GPUTRAIN_HOME"
 _MODE = 0o700
 
@@ -91,10 +92,10 @@ class FolderBoard:
     def entries(self, name: str = "") -> tuple[Entry, ...]:
         """As of `Board`."""
         found: list[Entry] = []
-        there = self._root.glob("*.json") if self._root.is_dir() else ()
-        for path in (one for one in there if one.name.startswith(name)):
+        there = [one for one in listed(str(self._root)) if one.startswith(name) and one.endswith(".json")]
+        for file in there:
             with contextlib.suppress(RecordError):
-                record = self._there(path.stem)
+                record = self._there(file.removesuffix(".json"))
                 if record is not None and record.asks:
                     backend, at = record.backend, record.created_at
                     place = record.place_on(backend)
@@ -106,11 +107,13 @@ class FolderBoard:
 
         Raises:
             RecordError: somebody else has written there.
+            PermissionDeniedError: it cannot be read.
         """
-        try:
-            first, _, content = (self._root / NOTES / f"{name}.json").read_bytes().partition(b"\n")
-        except FileNotFoundError:
-            return None
+        with explained(str(self._root), _UNREAD):
+            try:
+                first, _, content = (self._root / NOTES / f"{name}.json").read_bytes().partition(b"\n")
+            except FileNotFoundError:
+                return None
         if not re.fullmatch(rb"[0-9]{1,18}", first):
             raise RecordError(
                 f"what is kept beside the records as {name} is no note",
@@ -232,13 +235,22 @@ def overlooked() -> Iterator[None]:
             raise
 
 
+def listed(path: str) -> list[str]:
+    """The names in a folder, none where it is not there yet. PermissionDeniedError: they cannot be read."""
+    with explained(path, _UNREAD):
+        try:
+            return os.listdir(path)
+        except FileNotFoundError:
+            return []
+
+
 @contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turns what the file system refuses into errors that say what to do.
+def explained(path: str, refused: str = "the job cannot be kept in") -> Iterator[None]:
+    """Turns what the file system refuses into errors that say what to do; ``refused`` begins their sentence.
 
     Raises:
         CapacityError: the disk is full.
-        PermissionDeniedError: it cannot be written.
+        PermissionDeniedError: it cannot be written, or read.
     """
     try:
         yield
@@ -256,7 +268,7 @@ def explained(path: str) -> Iterator[None]:
                 is_lasting=True,
             ) from error
         raise PermissionDeniedError(
-            f"the job cannot be kept in {path}",
+            f"{refused} {path}",
             why=f"{error.strerror}: {error.filename}",
             fix=f"keep jobs in a folder that you may write: {ELSEWHERE}",
             permission="write",

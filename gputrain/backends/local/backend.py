@@ -25,6 +25,7 @@ from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
 from gputrain.records import WITHDRAWN, Code, FolderBoard, Record
+from gputrain.records.folder import listed
 from gputrain.spec import TrainingSpec
 
 if TYPE_CHECKING:
@@ -181,11 +182,13 @@ class Local(Backend, AsksForStacks):
         return states.read_stacks(self._folder_of(ref), nonce)
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
-        """The jobs in this backend's folder, newest first; those whose name starts with ``name``."""
-        try:
-            names = [one for one in os.listdir(self._root) if one.startswith(name) and _NAME.fullmatch(one)]
-        except FileNotFoundError:
-            return ()
+        """The jobs in this backend's folder, newest first; those whose name starts with ``name``.
+
+        Raises:
+            PermissionDeniedError: the folder is there and cannot be read.
+        """
+        there = listed(str(self._root))
+        names = [one for one in there if one.startswith(name) and _NAME.fullmatch(one)]
         own = [one for one in names if folder.is_own(str(self._root / one))]
         orders = {one: folder.read_json(str(self._root / one / folder.ORDER)) for one in own}
         made_at = {one: order.get("created_at", 0.0) for one, order in orders.items() if order is not None}

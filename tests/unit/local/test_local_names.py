@@ -14,7 +14,7 @@ from gputrain.backends.base import JobRef
 from gputrain.backends.local import Local, backend, order, render, start, supervisor
 from gputrain.backends.local.backend import FolderRecorder
 from gputrain.entrypoint import contract
-from gputrain.errors import JobLostError, ProviderError, SpecError, TransientError
+from gputrain.errors import JobLostError, PermissionDeniedError, ProviderError, SpecError, TransientError
 from gputrain.keeper import folder
 from gputrain.records import WITHDRAWN
 from gputrain.spec import TrainingSpec
@@ -54,6 +54,30 @@ def test_jobs_are_found_newest_first_by_how_their_names_begin(root, keep):
     ]  # fmt: skip
     assert [one.name for one in local.find(name="bert-")] == ["bert-2", "bert-1", "bert-0"]
     assert Local(gpus=0, root=root / "none").find() == ()
+
+
+ASKED = {
+    "jobs": lambda local: local.find(),
+    "records": lambda local: local.recorder().board.entries(),
+    "notes": lambda local: local.recorder().board.note("lr-scan"),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("way", ["a file", "a file above", "a link to itself", "a name that is too long"])
+def test_a_folder_that_is_in_no_state_to_be_read_is_told_as_a_submit_tells_it(tmp_path, way, asked):
+    (tmp_path / "a file").write_text("in the way")
+    (tmp_path / "a link to itself").symlink_to(tmp_path / "a link to itself")
+    names = {"a file above": "a file/jobs", "a name that is too long": "a" * 300}
+    local = Local(gpus=0, root=tmp_path / names.get(way, way))
+    with pytest.raises(PermissionDeniedError, match="cannot be read in") as caught:
+        ASKED[asked](local)
+    assert "Local(root=...)" in caught.value.fix
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_folder_that_is_not_there_yet_holds_nothing(tmp_path, asked):
+    assert not ASKED[asked](Local(gpus=0, root=tmp_path / "none"))
 
 
 def test_a_name_tells_of_the_folder_unless_it_is_the_usual_one(root, keep, monkeypatch):
