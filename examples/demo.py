@@ -6,6 +6,7 @@ The second run resumes from its checkpoint and ends with the loss curve of the r
 import shutil
 from pathlib import Path
 
+import stopping  # noqa: F401  # Ctrl-C ends it with a line, and not with a traceback
 from rich.console import Console
 
 from gputrain import Trainer, TrainingSpec

@@ -1,6 +1,7 @@
 """Every example runs, as it is."""
 
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ RUN_ELSEWHERE = {
     "log_to_mlflow.py": "below",
     "look_around.py": "run by first_real_run.py",
     "optuna_search.py": "below",
+    "stopping.py": "a module of demo.py",
     "save_when_asked.py": "run by first_real_run.py",
     "tensorflow_style.py": "below",
     "train_plain_ddp.py": "below",
@@ -42,6 +44,22 @@ def python(*arguments):
 def test_an_example_runs(path):
     done = python(path)
     assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_ends_the_demo_with_a_plain_line_of_what_goes_on(tmp_path):
+    demo = subprocess.Popen(
+        [sys.executable, EXAMPLES / "demo.py"], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with demo:
+        any("a run from beginning to end" in line for line in demo.stdout)
+        demo.send_signal(signal.SIGINT)
+        told = demo.communicate(timeout=300)[1]
+    for job in Trainer(Local(gpus=0)).jobs():
+        job.cancel()
+    assert demo.returncode == 130
+    assert "Traceback" not in told
+    assert "gputrain" in told.splitlines()[-1]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
