@@ -20,6 +20,7 @@ from gputrain.tables import Shown, Table
 _PHRASES = (
     (r"entry=None: exactly one of script, module, command, function",
      "nothing to run: say one of SCRIPT, -m MODULE, or a command after --"),
+    (r"\bdockerfile='Dockerfile'", "gputrain build Dockerfile"),
     (r", or give a timedelta|, a datetime or a timedelta", ""),
     (r"\b(Local|VertexAI|ComputeEngine)\(\.\.\.\) has", r"what is said of \1 has"),
     (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)\.(logs|cancel|wait|metrics)\((?:tail=(\d+))?\)",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import attrs
 
 from gputrain.errors import AccessError, PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.retry import LOOK, READ, Policy
+from gputrain.spec.image import Builder, Image
 
 FORM = re.compile(
     r"(?P<location>[a-z][a-z0-9-]*)-docker\.pkg\.dev/(?P<project>[a-z][a-z0-9.:-]*)"
@@ -60,8 +62,11 @@ class ImageHome:
         )
 
 
-def check(access: Access, home: ImageHome) -> None:
+def check(access: Access, home: ImageHome, image: Image | None = None) -> None:
     """See that the repository is there. One read.
+
+    Args:
+        image: what is to be built, for the remedy's sake; None: whoever asked knows it.
 
     Raises:
         MissingError: it is not.
@@ -73,12 +78,25 @@ def check(access: Access, home: ImageHome) -> None:
         raise MissingError(
             f"there is no repository {home.repository} in {home.location}",
             why="images are kept in one, and none is made without being asked for",
-            fix=access.fitted(f"gputrain build --create-repository, or {home.command}"),
+            fix=access.fitted(f"gputrain build --create-repository {_words(image)}, or {home.command}"),
             raw=error.raw,
         ) from error
     except PermissionDeniedError as error:
         error.fix = error.fix or f"ask for roles/artifactregistry.writer on {home.repository}"
         raise
+
+
+def _words(image: Image | None) -> str:
+    """What ``gputrain build`` takes for an image."""
+    if image is None:
+        return "with the same Dockerfile or --base"
+    if image.base is None:
+        words = [str(image.dockerfile), "--context", str(image.context)]
+    else:
+        words = ["--base", image.base]
+        words += [word for one in image.requirements for word in ("--requirements", one)]
+    words += [] if image.builder is Builder.CLOUD_BUILD else ["--builder", image.builder.value]
+    return shlex.join(words)
 
 
 def create(access: Access, home: ImageHome) -> None:

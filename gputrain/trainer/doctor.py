@@ -61,7 +61,7 @@ def examined(
             asks.append(partial(_preflight, backend, spec, places, job_id))
         asks.append(partial(_fits, spec, backend.name, wanted))
     if builds is not None and (first := images.builder(listed)) is not None:
-        asks.append(partial(_works, *first, builds.builder))
+        asks.append(partial(_works, *first, builds))
     seen = _all(asks)
     return _yet_to_be_built(seen, spec.image_name, note) if note else seen
 
@@ -73,24 +73,24 @@ def _yet_to_be_built(seen: Checks, image: str | None, note: str) -> Checks:
     return Checks(checks=[*fine, *(one for one in seen if one.subject != subject)])
 
 
-def _works(backend: str, works: Works, builder: Builder) -> Checks:
+def _works(backend: str, works: Works, image: Image) -> Checks:
     """Look at what an image that is yet to be built needs, beside all that jobs need."""
-    access, is_googles = works.access, builder is Builder.CLOUD_BUILD
+    access, is_googles = works.access, image.builder is Builder.CLOUD_BUILD
     needs = [one for one in BUILDS if one.permission.startswith("cloudbuild.")] if is_googles else []
     things = [
         apis(access, (_REGISTRY, _CLOUD_BUILD) if is_googles else (_REGISTRY,)),
         *permissions(access, needs),  # those of a repository may be granted on it alone
-        Question(subject=f"repository {works.home.repository}", ask=lambda: _repository(works)),
+        Question(subject=f"repository {works.home.repository}", ask=lambda: _repository(works, image)),
     ]
     found = examine(backend, things)
     return Checks(checks=[attrs.evolve(one, fix=access.fitted(one.fix)) for one in found])
 
 
-def _repository(works: Works) -> Iterator[Check]:
+def _repository(works: Works, image: Image) -> Iterator[Check]:
     from gputrain.images import home
 
     try:
-        home.check(works.access, works.home)
+        home.check(works.access, works.home, image)
     except MissingError as error:
         yield fault(error.what, error.fix)
         return

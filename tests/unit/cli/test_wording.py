@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[3]
     [
         ("plan train.py --num-nodes 0", "--num-nodes 0: a whole number from 1 to 1000. Fix: --num-nodes 2"),
         ("plan", "say one of SCRIPT, -m MODULE, or a command after --. Fix: gputrain plan train.py"),
+        ("build --create-repository", "one of them. Fix: gputrain build Dockerfile\n"),
         ("submit --gpu L4:1", "Fix: gputrain submit train.py"),
         ("plan train.py --max-run-duration soon", "write '90m', '12h', '1d', '1h30m'\n"),
         ("plan train.py --provisioning-model x", "--provisioning-model spot --provisioning-model flex-start"),

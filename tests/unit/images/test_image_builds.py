@@ -1,13 +1,15 @@
 """Images built by the emulated Cloud Build: once for the same content, run by their digest."""
 
 import re
+import shlex
 
 import attrs
 import pytest
 
 from gputrain import Image, PermissionDeniedError, RequestError, SpecError, Trainer, VertexAI
+from gputrain.cli import parser
 from gputrain.gcp import MissingError
-from gputrain.images import ImageHome
+from gputrain.images import ImageHome, home
 from gputrain.preflight.google import BUILDS
 from gputrain.preflight.project import On
 from gputrain_emulator.builds import Builds
@@ -54,6 +56,27 @@ def test_a_submit_builds_its_image_and_runs_it_by_digest(cloud, trainer, context
     assert again.plan.builds is None
     assert f"gputrain/train@{digest}" in str(again.requests)
     job.cancel()
+
+
+@pytest.mark.parametrize(
+    ("parts", "typed"),
+    [
+        ({"dockerfile": "Dockerfile"}, ["Dockerfile", "--context", "."]),
+        ({"base": "a:1", "requirements": ["x>=0.8"]}, ["--base", "a:1", "--requirements", "x>=0.8"]),
+        ({"dockerfile": "my docker/Dockerfile", "context": ".", "builder": "podman"},
+         ["my docker/Dockerfile", "--context", ".", "--builder", "podman"]),
+    ],
+)  # fmt: skip
+def test_the_remedy_for_a_missing_repository_is_a_command_of_the_same_image(backend, parts, typed):
+    works = backend.works
+    with pytest.raises(MissingError) as caught:
+        home.check(works.access, works.home, Image(**parts))
+    command = caught.value.fix.partition(", or ")[0]
+    read = parser.read(shlex.split(command)[1:])
+    assert read.create_repository
+    assert shlex.split(command)[3:] == typed
+    asked = {name: getattr(read, name) for name in ("base", "dockerfile", "context", "builder")}
+    assert Image(**asked, requirements=read.requirements or ()) == Image(**parts)
 
 
 def test_no_repository_is_made_without_being_asked_for(cloud, trainer):
