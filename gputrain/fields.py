@@ -19,7 +19,8 @@ from gputrain.secrets import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
-_SHOWN = 80
+SHOWN = 80
+"""Characters of a value in an error; a longer one is cut, and ends in three dots without its quote."""
 
 
 class FaultCollector:
@@ -87,7 +88,7 @@ def shown(value: object, *, name: str = "") -> str:
         text = redact(repr(value))  # before it is cut: half a credential has another form
     except Exception:  # noqa: BLE001  # an integer of 5000 digits has none, nor has what raises
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def said(error: BaseException) -> str:

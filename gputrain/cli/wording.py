@@ -14,6 +14,7 @@ import attrs
 
 from gputrain.cli.parser import FLAGS
 from gputrain.errors import GputrainError, RequestError, SpecError
+from gputrain.fields import SHOWN
 from gputrain.preflight import Checks
 from gputrain.tables import Shown, Table
 
@@ -51,7 +52,10 @@ _SCRIPT = "script='train.py'"
 """The remedy of a command without a script, which is to be a whole command."""
 _SPOKEN = ("why", "fix", "allowed")
 """Keys of a document that hold sentences of ours."""
-_VALUE = r"""(?:f?'[^'\n]*'|"[^"\n]*"|\[[^][\n]*\]|\{[^{}\n]*\}|\([^()\n]*\)|-?[\w./:@+-]*[\w/])"""
+_CUT = rf"""[fb]?['"\[{{(][^\n]{{{SHOWN - 5},{SHOWN - 4}}}\.\.\.(?=: )"""
+"""A value that was too long to be shown whole: the end of its quotation is not the next quote."""
+_TEXT = r"""f?'[^'\n]*'|"[^"\n]*\""""
+_VALUE = rf"""(?:{_CUT}|{_TEXT}|\[[^][\n]*\]|\{{[^{{}}\n]*\}}|\([^()\n]*\)|-?[\w./:@+-]*[\w/])"""
 _NAMES = "|".join(sorted(FLAGS, key=len, reverse=True))
 _GIVEN = rf"(?<![\w.'/-])(?P<field>{_NAMES})(?:\[[^]\n]*\])?=(?P<value>{_VALUE})?"
 _LONG = re.compile(rf"(?<![\w.'/=-])({'|'.join(name for name in FLAGS if '_' in name)})(?![\w=(])")

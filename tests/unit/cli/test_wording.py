@@ -11,6 +11,7 @@ from gputrain.backends.registry import takes
 from gputrain.cli.parser import FLAGS
 from gputrain.cli.wording import checked, spoken, words
 from gputrain.errors import JobFailedError, ProviderError, RequestError
+from gputrain.fields import refused
 from gputrain.preflight import Check, Checks, Finding
 
 ROOT = Path(__file__).parents[3]
@@ -108,6 +109,16 @@ def test_what_a_preflight_saw_stays_as_it_was_said():
     check = Check(subject="key", finding=Finding.FAULT, why=KEY, fix="num_nodes=2")
     (told,) = checked(Checks(checks=[check]))
     assert (told.why, told.fix) == (KEY, "--num-nodes 2")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a" * 90, "it's " + "a" * 90, ["a" * 90], ["a"] * 40, {"a": "b" * 90}, ("a" * 90, "b"), b"a" * 90],
+)
+def test_a_value_that_is_cut_leaves_the_remedy_whole(value):
+    error = refused("name", value, "a name of letters", "name='bert-base', or leave it out")
+    assert spoken(error).what.endswith("...: a name of letters. Fix: --name bert-base, or leave it out")
+    assert spoken(error).what.startswith("--name ")
 
 
 def test_what_stands_inside_a_value_is_somebodys():
