@@ -106,7 +106,9 @@ def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool) -> str:
     if found is None or _is_own(folder_of(spec), found[1]):
         return ""
     package = SOLD_AS.get(found[1], found[1])
-    return f"requirements={[package]}, or an image that brings it" if is_sent else _install([package])
+    if is_sent:
+        return f"requirements={[package]}, or an image that brings it"
+    return f"pip install {package}, with the Python that submitted it"  # whoever looks may have another
 
 
 def _wanted(spec: TrainingSpec, path: str) -> Iterator[str]:

@@ -91,6 +91,13 @@ def test_what_is_not_sent_needs_what_is_installed_here(script, tmp_path):
     assert "-m pip install einops scikit-learn" in warning
 
 
+def test_a_package_that_a_rank_lacked_is_not_put_into_the_python_of_whoever_looks(script):
+    spec = TrainingSpec(script=str(script("import sklearn.svm")))
+    mend = lacked(spec, "ModuleNotFoundError: No module named 'sklearn'\n", is_sent=False)
+    assert sys.executable not in mend
+    assert mend == "pip install scikit-learn, with the Python that submitted it"
+
+
 @pytest.mark.parametrize(
     ("is_sent", "mend"),
     [(True, "requirements=['scikit-learn'], or an image"), (False, "pip install scikit-learn")],
