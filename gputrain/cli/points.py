@@ -10,7 +10,7 @@ from typing import Any
 
 from gputrain.cli.documents import Json, of_error
 from gputrain.cli.screen import Exit, show, tell, tell_error
-from gputrain.errors import GputrainError
+from gputrain.errors import GputrainError, JobLostError, RequestError
 from gputrain.experiments import Experiment, PointOutcome, grid
 from gputrain.experiments.points import words
 from gputrain.fields import refused
@@ -56,7 +56,10 @@ def _asked(trainer: Trainer, fields: dict[str, Any], options: argparse.Namespace
         value = fields.get(unused[0], getattr(options, unused[0], None))
         allowed = "nothing beside --name, which takes up what there is, unless a script is named as well"
         raise refused(unused[0], value, allowed, f"gputrain map SCRIPT --name {name} ...")
-    return trainer.experiment(name)
+    try:
+        return trainer.experiment(name)
+    except JobLostError as error:  # a name that is mistyped, as that of a job is
+        raise RequestError(error.what, fix=error.fix) from error
 
 
 def points(axes: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
