@@ -133,6 +133,15 @@ class FindsTheEnd(Protocol):
 
 
 @runtime_checkable
+class RunsInAPython(Protocol):
+    """Its ranks run on this machine, in a Python to which a person may add packages."""
+
+    @abstractmethod
+    def python(self, ref: JobRef) -> str:
+        """The interpreter of the job's ranks; empty: not known."""
+
+
+@runtime_checkable
 class BuildsImages(Protocol):
     """Its jobs run in containers, and the project has a place for images of its own."""
 
@@ -158,6 +167,7 @@ ABILITIES: tuple[type, ...] = (
     ChecksRefs,
     Completes,
     FindsTheEnd,
+    RunsInAPython,
     SendsCode,
     KeepsRecords,
     Tidies,

@@ -13,6 +13,7 @@ from gputrain.backends.abilities import (
     FindsTheEnd,
     KeepsRecords,
     Recorder,
+    RunsInAPython,
     StandsIn,
 )
 from gputrain.backends.base import (
@@ -138,6 +139,14 @@ def cursor_near_end(backend: Backend, ref: JobRef, lines: int) -> str:
     with of(backend, ref.backend, "read the log of a job"):
         if isinstance(backend, FindsTheEnd):
             return due("cursor_near_end(...)", backend.cursor_near_end(ref, lines), str)
+    return ""
+
+
+def python(backend: Backend, ref: JobRef) -> str:
+    """The interpreter of the job's ranks, where it is one of this machine's; empty: not known."""
+    with of(backend, ref.backend, "tell the Python of a job"):
+        if isinstance(backend, RunsInAPython):
+            return due("python(...)", backend.python(ref), str)
     return ""
 
 

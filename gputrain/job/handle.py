@@ -11,7 +11,7 @@ from typing import Any
 
 from gputrain import view
 from gputrain.arguments import check
-from gputrain.backends import guard
+from gputrain.backends import guard, seam
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.backends.dues import due
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
@@ -217,7 +217,8 @@ class Job(LogReading):
         if isinstance(error, JobFailedError) and "NotFoundError: " in error.traceback and self.spec:
             is_sent = self.candidate is None or self.candidate.provisioning_model is not None
             mend = missed(folder_of(self.spec), error.traceback)
-            mend = mend or lacked(self.spec, error.traceback, is_sent=is_sent)
+            python = seam.python(self._backend, self.ref)
+            mend = mend or lacked(self.spec, error.traceback, is_sent=is_sent, python=python)
             error.fix = f"{mend}; {error.fix}" if mend else error.fix
         raise error
 

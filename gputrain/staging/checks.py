@@ -91,16 +91,17 @@ def _is_installed(name: str) -> bool:
         return name in sys.modules
 
 
-def _install(names: Sequence[str]) -> str:
+def _install(names: Sequence[str], python: str = sys.executable) -> str:
     packages = " ".join(SOLD_AS.get(name, name) for name in names)
-    return f"{shlex.quote(sys.executable)} -m pip install {packages}"
+    return f"{shlex.quote(python)} -m pip install {packages}"
 
 
-def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool) -> str:
+def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool, python: str = "") -> str:
     """What gives a rank the package that it did not find; empty where its traceback tells of none.
 
     Args:
         is_sent: as for `examine`.
+        python: the interpreter of its ranks, which may be another than that of whoever looks; empty: unknown.
     """
     found = _LACKED.search(traceback)
     if found is None or _is_own(folder_of(spec), found[1]):
@@ -108,7 +109,7 @@ def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool) -> str:
     package = SOLD_AS.get(found[1], found[1])
     if is_sent:
         return f"requirements={[package]}, or an image that brings it"
-    return f"pip install {package}, with the Python that submitted it"  # whoever looks may have another
+    return _install([package], python) if python else f"pip install {package}, with the Python that ran it"
 
 
 def _wanted(spec: TrainingSpec, path: str) -> Iterator[str]:

@@ -173,6 +173,11 @@ class Local(Backend, AsksForStacks):
         """As of `FindsTheEnd`, by the lines' usual length. Raises as `observe`."""
         return states.near_end(self._folder_of(ref), lines)
 
+    def python(self, ref: JobRef) -> str:
+        """As of `RunsInAPython`: that of whoever submitted it, by its order. Raises as `observe`."""
+        order = folder.read_json(os.path.join(self._folder_of(ref), folder.ORDER)) or {}
+        return str(next(iter(order.get("start") or ()), ""))
+
     def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
         """Leave the question where the agents look. Raises as `observe`."""
         states.ask_for_stacks(self._folder_of(ref), nonce)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputrain import Local, Trainer
 from gputrain.cli import completion, main
 from gputrain.cli.parser import parsers, read as read_words
 from gputrain_emulator.faults import server_error
@@ -211,6 +212,14 @@ def test_a_package_that_is_missing_here_is_told_by_the_plan_with_the_command(run
     assert any(told in one for one in read("plan", "train.py")[1]["warnings"])
     script("import os, attrs\n")
     assert read("plan", "train.py")[1]["warnings"] == []
+
+
+def test_a_package_that_a_rank_missed_is_for_the_python_of_the_job_whoever_looks(run, script, monkeypatch):
+    script("import nosuchpackage\n")
+    command = f"{sys.executable} -m pip install nosuchpackage"
+    assert run("submit", "train.py", "--name", "lacks")[0] == 1
+    monkeypatch.setattr(sys, "executable", "/elsewhere/bin/python")
+    assert f"fix: {command}; " in run("wait", Trainer(Local(gpus=0)).jobs()[0].uri)[2]
 
 
 def test_a_package_that_a_rank_misses_is_told_with_the_command_that_the_plan_names(run, read, script):
