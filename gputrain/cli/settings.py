@@ -119,7 +119,8 @@ class CliSettings:
             try:
                 return kind(**given)
             except SpecError as error:
-                error.fix = "; ".join(_said(name, fault.field) for fault in error.faults)
+                fields = (one.field for one in error.faults if not one.field.startswith("$"))  # no variables
+                error.fix = "; ".join(_said(name, field) for field in fields)
                 raise
 
         return registry.made(name, make, "its settings", mend, endpoints=said.get("endpoints"))

@@ -100,6 +100,14 @@ def test_what_a_backend_lacks_is_told_in_the_words_of_the_command_line(run):
         assert f"{flag}, GPUTRAIN_{argument.upper()} or {argument} = ... in gputrain.toml" in err
 
 
+def test_a_variable_that_names_no_folder_is_not_told_as_a_key_of_the_file(run, monkeypatch):
+    monkeypatch.setenv("GPUTRAIN_HOME", "~nosuch/x")
+    status, _, err = run("jobs")
+    assert status == Exit.REQUEST
+    assert "Fix: set GPUTRAIN_HOME to the path of a folder" in err
+    assert "[local]" not in err
+
+
 def test_a_slip_in_the_file_is_told_in_the_words_of_the_file(run, folder):
     (folder / "gputrain.toml").write_text("[compute]\nservice_acount = 'x'\n")
     assert "did you mean 'service_account'?" in run("plan", "train.py")[2]
