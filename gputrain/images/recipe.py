@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Callable
 
 import attrs
 
 from gputrain.errors import SpecError
 from gputrain.fields import refused
+from gputrain.images.dockerfile import stages
 from gputrain.secrets import HIDDEN, form_of
 from gputrain.spec.image import Image
-from gputrain.staging import archive
+from gputrain.staging import archive, dockerignore
 from gputrain.staging.archive import Archive
 
 DOCKERFILE = "gputrain.Dockerfile"
@@ -25,9 +28,6 @@ RUN python3 -m pip list --format=freeze | grep -iE '^(torch|triton|nvidia-)' > c
 RUN python3 -m pip install --no-cache-dir -r requirements.txt -c constraints.txt
 """
 """PyTorch and what it brings stay those of the base, which suit its CUDA."""
-_FROM = re.compile(
-    r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(\S+)(?:[ \t]+AS[ \t]+(\S+))?", re.IGNORECASE | re.MULTILINE
-)
 _LONGEST_TAG = 128
 
 
@@ -40,49 +40,46 @@ class Recipe:
     """By its content, and with the words of its base: a name tells which CUDA an image has."""
 
 
-def recipe(image: Image, base: str = "") -> Recipe:
+def recipe(image: Image, pin: Callable[[str], str] = str) -> Recipe:
     """The recipe of an image.
 
     Args:
-        base: the base by its digest, where it is known.
+        pin: makes a base's name one by its digest, where that is known.
 
     Raises:
         SpecError: the Dockerfile is not there, it or a requirement holds a credential, or something in its
             context cannot travel.
     """
     if image.dockerfile is None:
-        text = f"FROM {base or image.base}\n"
-        if image.requirements:
-            text = _ON_A_BASE.format(base=base or image.base)
+        base = pin(str(image.base))
+        text = _ON_A_BASE.format(base=base) if image.requirements else f"FROM {base}\n"
         listed = "".join(f"{one}\n" for one in image.requirements)
         _check_secrets("requirements", listed)
         with tempfile.TemporaryDirectory() as empty:
             packed = archive.pack(empty, made={DOCKERFILE: text.encode(), _REQUIREMENTS: listed.encode()})
-        return _named(packed, str(image.base))
+        return _named(packed, packed.sha256, str(image.base))
     text = _read(image.dockerfile)
     _check_secrets("dockerfile", text)
-    packed = archive.pack(_folder(image), made={DOCKERFILE: text.encode()})
-    return _named(packed, _last_base(text))
+    holding = dockerignore.read(image.dockerfile, folder := _folder(image))
+    packed = archive.pack(folder, made={DOCKERFILE: text.encode(), **holding.sent}, holding=holding)
+    bases = stages(text)
+    today = {one: pin(one) for one in dict.fromkeys(bases)}
+    told = [packed.sha256, *(one for base, one in today.items() if one != base)]
+    name = told[0] if len(told) == 1 else hashlib.sha256("\n".join(told).encode()).hexdigest()
+    return _named(packed, name, bases[-1] if bases else "")
 
 
-def _named(packed: Archive, base: str) -> Recipe:
+def _named(packed: Archive, name: str, base: str) -> Recipe:
     words = re.sub(r"[^A-Za-z0-9_.-]+", "-", base.split("@")[0].rpartition("/")[2])
-    return Recipe(archive=packed, tag=f"{packed.sha256[:20]}-{words}"[:_LONGEST_TAG].rstrip("-."))
-
-
-def _last_base(dockerfile: str) -> str:
-    """What the last stage is made from, through the stages before it."""
-    bases: dict[str, str] = {}
-    found = ""
-    for name, alias in _FROM.findall(dockerfile):
-        found = bases.get(name.lower(), name)
-        bases[alias.lower()] = found
-    return found
+    return Recipe(archive=packed, tag=f"{name[:20]}-{words}"[:_LONGEST_TAG].rstrip("-."))
 
 
 def _read(path: str) -> str:
+    full = os.path.expanduser(path)
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
+        if os.path.exists(full) and not os.path.isfile(full):  # to read a pipe would wait for whoever writes
+            raise _refusal("dockerfile", path, "a Dockerfile that can be read (it is no file)")
+        with open(full, encoding="utf-8-sig") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"

@@ -81,7 +81,7 @@ class Works:
     region: str
 
     def find(self, image: Image) -> BuiltImage:
-        """The image, built or not. At most three reads; nothing is made.
+        """The image, built or not; nothing is made. Two reads, and one for each base in Google's registries.
 
         Raises:
             SpecError: what goes in is not there, or cannot travel.
@@ -125,8 +125,7 @@ class Works:
         return attrs.evolve(found, digest=digest)
 
     def _asked(self, image: Image) -> tuple[Recipe, BuiltImage]:
-        base = "" if image.base is None else pinned(self.access, image.base)
-        made = recipe(image, base)
+        made = recipe(image, lambda base: pinned(self.access, base))
         name = self.home.called(made.tag)
         return made, BuiltImage(title=image.title, name=name, digest=self._digest(name))
 

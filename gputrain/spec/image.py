@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from gputrain.arguments import refusing
-from gputrain.fields import FaultCollector, Field, named, one_of, path, read, texts, words
+from gputrain.fields import FaultCollector, Field, matching, one_of, path, read, texts, words
 from gputrain.tables import Shown
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def read_requirements(value: Any) -> tuple[str, ...]:
         if not one.strip() or one.lstrip().startswith("-") or not one.isprintable():
             raise ValueError(f"{one!r} is not a requirement")
         if one.strip().endswith(".txt"):
-            raise ValueError(f"{one!r} is a file, which stands alone and not among others")
+            raise ValueError(f"{one!r} is a file, and only packages can be listed here")
         if not (_ADDRESS.search(one) or _PACKAGE.fullmatch(one)):
             raise ValueError(f"{one!r} is not a requirement as pip reads them")
     return found
@@ -50,8 +50,20 @@ _PACKAGE = re.compile(
     rf"\s*\(?(?:{_VERSION}(?:,{_VERSION})*)?\)?\s*(?:;.*)?"
 )
 """A name, what it is wanted with, versions, and where it is wanted. Source: PEP 508, by general knowledge."""
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+REFERENCE = re.compile(
+    rf"(?:{_HOST}(?:\.{_HOST})*(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9]*:[0-9A-Fa-f]{32,128})?"
+)
+"""An image's name: a registry, a path in small letters, a tag, a digest.
+
+Source: the grammar of github.com/distribution/reference, by general knowledge.
+"""
 _ROWS = {
-    "base": Field(named(), "a container image", "base='pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime'"),
+    "base": Field(
+        matching(REFERENCE), "a container image", "base='pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime'"
+    ),
     "requirements": Field(
         read_requirements, "a list of pip requirements", "requirements=['einops==0.8.0']", True
     ),
@@ -139,13 +151,16 @@ class Image(Shown):
 def read_image(value: Any) -> str | Image:
     """What a spec's ``image`` may be: a name, an `Image` or its parts, or a Dockerfile's path.
 
-    A name has no capital letter before its tag, so ``Dockerfile`` is a path.
+    A name has no capital letter before its tag, so ``Dockerfile`` is a path, as is ``gpu.Dockerfile``.
     """
     if isinstance(value, Image):
         return value
     if isinstance(value, dict):
         return Image(**value)
-    is_file = isinstance(value, str) and os.path.basename(value).startswith("Dockerfile")
+    is_file = isinstance(value, str) and _DOCKERFILE.fullmatch(os.path.basename(value))
     if is_file or isinstance(value, os.PathLike):
         return Image(dockerfile=value)
-    return named()(value)
+    return matching(REFERENCE)(value)
+
+
+_DOCKERFILE = re.compile(r"(?:Dockerfile|Containerfile)[^:@]*|[^:@]*\.(?:Dockerfile|Containerfile)")

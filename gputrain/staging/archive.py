@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import attrs
 
+from gputrain.staging.dockerignore import NOTHING, DockerIgnore
 from gputrain.staging.fitness import MAX_BYTES, check_size, credential_in, refuse_credentials
 from gputrain.staging.survey import reading, survey
 
@@ -45,6 +46,7 @@ def pack(
     made: Mapping[str, bytes] = MappingProxyType({}),
     companions: Mapping[str, bytes] = MappingProxyType({}),
     max_bytes: int = MAX_BYTES,
+    holding: DockerIgnore = NOTHING,
 ) -> Archive:
     """Pack a folder, without what its ignore files name.
 
@@ -53,6 +55,7 @@ def pack(
         made: further files by their path in the archive; they win over files of the same path.
         companions: the same of files that go with every folder: they are compressed once a process.
         max_bytes: refuse more content than this.
+        holding: as of `survey`.
 
     Raises:
         SpecError: too large (the ten biggest files are named), something in it cannot travel or be read, or a
@@ -63,7 +66,7 @@ def pack(
     ...     pack(empty, made={"a.py": b"pass"}).files
     1
     """
-    seen = survey(folder)
+    seen = survey(folder, holding)
     found = {one.path: one for one in seen.files if one.path not in {*made, *companions}}
     check_size(seen, max_bytes)
     secrets = []

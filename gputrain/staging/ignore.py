@@ -34,17 +34,16 @@ def pattern_of(glob: str) -> str | None:
     True
     """
     parts: list[str] = []
-    star: int | None = None
+    star = above = None
     for token in _TOKEN.finditer(glob):
         kind = token.lastgroup or ""
         if kind == "broken":
             return None
-        if kind == "stars" and star is not None:  # the one before takes no more than it must, and never anew
-            inner = "".join(parts[star + 1 :])
-            parts[star:] = [f"(?=(?P<s{star}>[^/]*?{inner}))(?P=s{star})"]
         if kind == "stars":
-            star = len(parts)
-        elif kind in ("above", "all") or token["letter"] == "/":
+            star = _settled(parts, star, "[^/]*?", token.start())
+        elif kind == "above":
+            above = _settled(parts, above, "(?:.*?/)??", token.start())
+        if kind in ("above", "all") or token["letter"] == "/":
             star = None
         if kind == "letter":
             parts.append(re.escape(token["letter"]))
@@ -56,6 +55,14 @@ def pattern_of(glob: str) -> str | None:
         else:
             parts.append({"above": "(?:.*/)?", "all": ".+", "stars": "[^/]*", "one": "[^/]"}[kind])
     return "".join(parts)
+
+
+def _settled(parts: list[str], before: int | None, lazily: str, number: int) -> int:
+    """Where the next wildcard stands; the one before takes no more than it must, and never anew."""
+    if before is not None:
+        inner = "".join(parts[before + 1 :])
+        parts[before:] = [f"(?=(?P<g{number}>{lazily}{inner}))(?P=g{number})"] if inner else []
+    return len(parts)
 
 
 _MEMBER = re.compile(r"\[:(?P<kind>\w+):\]|\\?(?P<low>.)(?:-\\?(?P<high>[^\]]))?", re.DOTALL)

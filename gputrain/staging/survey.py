@@ -12,6 +12,7 @@ import attrs
 
 from gputrain.errors import Fault, SpecError
 from gputrain.interrupts import is_raised_here
+from gputrain.staging.dockerignore import NOTHING, DockerIgnore
 from gputrain.staging.ignore import NEVER, OWN_FILE, IgnoreRules, above
 from gputrain.tables import Shown, Table
 
@@ -97,8 +98,11 @@ class Survey(Shown):
         )
 
 
-def survey(folder: str) -> Survey:
+def survey(folder: str, holding: DockerIgnore = NOTHING) -> Survey:
     """Look at a folder as it would be sent.
+
+    Args:
+        holding: what is held back besides, of a folder that a Dockerfile reads.
 
     Raises:
         SpecError: a link, a device, a name that another machine could misread or what may not be read is in
@@ -108,7 +112,7 @@ def survey(folder: str) -> Survey:
     files: list[Travelling] = []
     behind: list[Behind] = []
     with reading(root):
-        for one in _walk(root, *above(root)):
+        for one in _walk(root, *above(root), holding):
             if isinstance(one, Behind):
                 behind.append(one)
             else:
@@ -139,7 +143,7 @@ def missed(folder: str, traceback: str) -> str:
     return f"{behind.path} stayed behind ({behind.told_by}): {way}"
 
 
-def _walk(root: str, inside: str, rules: IgnoreRules) -> Iterator[Travelling | Behind]:
+def _walk(root: str, inside: str, rules: IgnoreRules, holding: DockerIgnore) -> Iterator[Travelling | Behind]:
     folders = [(inside, rules)]
     while folders:
         base, rules = folders.pop()
@@ -149,8 +153,9 @@ def _walk(root: str, inside: str, rules: IgnoreRules) -> Iterator[Travelling | B
             path, is_folder = base + entry.name, entry.is_dir(follow_symlinks=False)
             shown = path[len(inside) :]
             held = rules.holding(path, is_folder=is_folder)
-            if held is not None:
-                yield Behind(path=f"{shown}/" if is_folder else shown, told_by=held.told_by)
+            told_by = held.told_by if held else holding.holding(shown, is_folder=is_folder)
+            if told_by:
+                yield Behind(path=f"{shown}/" if is_folder else shown, told_by=told_by)
                 continue
             _check_entry(root, shown, entry)
             if not is_folder:

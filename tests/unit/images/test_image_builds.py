@@ -43,6 +43,22 @@ def test_an_image_is_built_once_and_found_with_two_reads(cloud, trainer):
     assert len(started(cloud)) == 1
 
 
+def test_an_image_is_built_again_where_a_base_of_its_dockerfile_was_pushed_anew(cloud, trainer, context):
+    base = "us-docker.pkg.dev/my-project/base/torch:latest"
+    cloud.add_image(base)
+    (context / "Dockerfile").write_text(
+        f"ARG BASE={base}\nFROM $BASE AS one\nFROM debian\nCOPY --from=one / /\n"
+    )
+    image = Image(dockerfile=context / "Dockerfile")
+    first = trainer.build(image, create_repository=True)
+    before = len(cloud.requests)
+    assert trainer.build(image).reference == first.reference
+    assert [one.verb for one in sent(cloud, before)] == ["HEAD", "HEAD"]
+    cloud.add_image(base, platforms=("linux/amd64", "linux/arm64"))
+    assert trainer.build(image).name != first.name
+    assert len(started(cloud)) == 2
+
+
 def test_a_submit_builds_its_image_and_runs_it_by_digest(cloud, trainer, context, script):
     trainer.build(Image(base="a:1"), create_repository=True)
     plan = trainer.plan(script, gpu="L4:1", image=context / "Dockerfile")
