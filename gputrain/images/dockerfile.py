@@ -28,22 +28,21 @@ def instructions(text: str) -> Iterator[str]:
     """
     told = _ESCAPE.match(text)
     goes_on = re.compile(re.escape(told[1] if told else "\\") + r"[ \t]*$")
-    lines, so_far = deque(text.splitlines()), ""
+    lines = deque(one.removesuffix("\r") for one in text.split("\n"))
+    parts: list[str] = []
     while lines:
         line = lines.popleft()
-        if line.lstrip().startswith("#") or (so_far and not line.strip()):
+        if line.lstrip().startswith("#") or not line.strip():
             continue  # docker leaves them out within an instruction, too
-        so_far += line if so_far else line.lstrip()
-        if goes_on.search(so_far):
-            so_far = goes_on.sub("", so_far)
+        parts.append(goes_on.sub("", line))
+        if goes_on.search(line):
             continue
-        if so_far:
-            yield so_far.rstrip()
-        for is_indented, _, word in _HERE.findall(so_far) if _TAKES_HERE.match(so_far) else ():
+        yield (whole := "".join(parts).strip())
+        for is_indented, _, word in _HERE.findall(whole) if _TAKES_HERE.match(whole) else ():
             _leave_out(lines, word, "\t" if is_indented else "")
-        so_far = ""
-    if so_far:
-        yield so_far.rstrip()
+        parts.clear()
+    if parts:
+        yield "".join(parts).strip()
 
 
 def _leave_out(lines: deque[str], word: str, indent: str) -> None:

@@ -17,6 +17,8 @@ from gputrain.secrets import HIDDEN, form_of
 from gputrain.spec.image import Image
 from gputrain.staging import archive, dockerignore
 from gputrain.staging.archive import Archive
+from gputrain.staging.dockerignore import DockerIgnore
+from gputrain.staging.survey import reading
 
 DOCKERFILE = "gputrain.Dockerfile"
 """Where the recipe lies in what is sent; a context may have a Dockerfile of its own beside it."""
@@ -60,7 +62,7 @@ def recipe(image: Image, pin: Callable[[str], str] = str) -> Recipe:
         return _named(packed, packed.sha256, str(image.base))
     text = _read(image.dockerfile)
     _check_secrets("dockerfile", text)
-    holding = dockerignore.read(image.dockerfile, folder := _folder(image))
+    holding = _held_back(image.dockerfile, folder := _folder(image))
     packed = archive.pack(folder, made={DOCKERFILE: text.encode(), **holding.sent}, holding=holding)
     bases = stages(text)
     today = {one: pin(one) for one in dict.fromkeys(bases)}
@@ -91,6 +93,14 @@ def _check_secrets(field: str, text: str) -> None:
         allowed = f"text without a credential ({form}): whoever may pull the image could read it"
         fix = "fetch what needs it beforehand, or give it to the job: secrets={'NAME': 'secret://...'}"
         raise refused(field, HIDDEN, allowed, fix, what="the image cannot be built")
+
+
+def _held_back(dockerfile: str, folder: str) -> DockerIgnore:
+    try:
+        with reading(folder):
+            return dockerignore.read(dockerfile, folder)
+    except ValueError as error:  # docker builds nothing with such a line, and what it meant might be sent
+        raise _refusal("context", folder, f"a folder whose ignore file can be read ({error})") from error
 
 
 def _folder(image: Image) -> str:

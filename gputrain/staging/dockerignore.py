@@ -68,6 +68,7 @@ def read(dockerfile: str, folder: str) -> DockerIgnore:
 
     Raises:
         OSError: there is one, and it cannot be read.
+        ValueError: a line of it is none that docker takes.
     """
     own = os.path.expanduser(dockerfile) + FILE
     named = os.path.isfile(own)
@@ -77,17 +78,20 @@ def read(dockerfile: str, folder: str) -> DockerIgnore:
     with open(path, "rb") as file:
         content = file.read()
     text = content.decode("utf-8-sig", "surrogateescape")
-    lines = tuple(_read(text.splitlines(), os.path.basename(path)))
+    lines = tuple(_read(text.split("\n"), os.path.basename(path)))
     return DockerIgnore(lines=lines, sent={FILE: content} if named else {})
 
 
 def _read(lines: list[str], name: str) -> Iterator[DockerLine]:
     for raw in lines:
         line = "" if raw.startswith("#") else raw.strip()
-        takes_back = line.startswith("!")
+        if not line:
+            continue
         glob = line.removeprefix("!").strip()
         plain = _NO_SIGN.sub(lambda one: one[1] or r"[\!", posixpath.normpath(glob).lstrip("/"))
-        text = pattern_of(plain) if glob else None
-        if text is not None:
-            told = f"{name}: {line}".encode("utf-8", "replace").decode()
-            yield DockerLine(pattern=re.compile(text, re.DOTALL), takes_back=takes_back, told_by=told)
+        text, told_by = pattern_of(plain), f"{name}: {line}".encode("utf-8", "replace").decode()
+        if text is None or not glob:
+            raise ValueError(f"{told_by} is no pattern")
+        yield DockerLine(
+            pattern=re.compile(text, re.DOTALL), takes_back=line.startswith("!"), told_by=told_by
+        )

@@ -116,6 +116,9 @@ def test_a_tag_is_one_whatever_a_dockerfile_is_made_from(context):
         ("FROM a:12.8\nRUN echo $((1 <<2)) <<<word\nFROM c:3\n", "-c-3"),
         ("FROM a:12.8\nRUN echo '<<END' \\\n# FROM b:1\n\n && true\nFROM c:3\n", "-c-3"),
         ("FROM a:${NONE}1\n", "-a-1"),
+        ("FROM a:1\r\nFROM b:2\r\n", "-b-2"),
+        ("FROM a:1\nRUN x\x0cFROM b:2\n", "-a-1"),
+        ("FROM a:1 \\\n# the end\n", "-a-1"),
     ],
 )
 def test_a_dockerfile_is_read_by_its_instructions(context, text, ends):
@@ -170,6 +173,13 @@ def test_one_for_a_single_dockerfile_counts_instead_of_the_folder_s(context):
     with tarfile.open(fileobj=io.BytesIO(recipe(image).archive.data)) as tar:
         assert tar.extractfile(".dockerignore").read() == b"*.dockerignore\n"
     assert "tool.py" not in names(Image(dockerfile=context / "Dockerfile"))
+
+
+def test_an_ignore_file_that_cannot_be_read_is_a_fault_of_its_folder(context):
+    (context / ".dockerignore").write_text("[\n")
+    with pytest.raises(SpecError, match=r"\.dockerignore: \[ is no pattern") as caught:
+        recipe(Image(dockerfile=context / "Dockerfile"))
+    assert [one.field for one in caught.value.faults] == ["context"]
 
 
 def test_a_dockerfile_that_is_no_file_is_refused_and_not_waited_for(context):

@@ -29,7 +29,7 @@ def rules(tmp_path):
         (["*.md", "!README*.md", "README-secret.md"], ["README-secret.md"], ["README.md"]),
         (["*.md", "README-secret.md", "!README*.md"], ["a.md"], ["README-secret.md"]),
         (["*", "!src", "src/*.log"], ["a", "src/x.log"], ["src/a.py", "src/b/x.log"]),
-        (["# no", " # is", "  a  ", "! a/b", "", "!"], ["# is", "a", "a/c"], ["# no", "a/b"]),
+        (["# no", " # is", "  a  ", "! a/b", "", " \r"], ["# is", "a", "a/c"], ["# no", "a/b"]),
         (["[a-c].txt", "\\*x"], ["b.txt", "*x"], ["d.txt", "yx"]),
         (["caf\u00e9?"], ["caf\u00e9s"], ["caf\u00e9"]),
     ],
@@ -47,10 +47,16 @@ def test_a_folder_is_passed_over_as_a_whole_where_nothing_in_it_comes_back(rules
 
 @pytest.mark.timeout(20)
 def test_no_line_takes_long(rules):
-    read = rules("*a" * 40 + "b", "**/" * 40 + "b", "[" * 5000, "!" * 50)
+    read = rules("*a" * 40 + "b", "**/" * 40 + "b", "**/a/" * 40 + "b", "!" * 50)
     assert not read.holding("a" * 200)
     assert not read.holding("/".join("a" * 100))
 
 
 def test_where_there_is_none_all_travels(tmp_path):
     assert dockerignore.read(str(tmp_path / "Dockerfile"), str(tmp_path)) is dockerignore.NOTHING
+
+
+@pytest.mark.parametrize("line", ["[", "a[", "!", "! ", "[]", "a\\\\\\"])
+def test_a_line_that_docker_refuses_is_refused(rules, line):
+    with pytest.raises(ValueError, match="is no pattern"):
+        rules("a", line)
