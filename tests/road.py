@@ -18,8 +18,8 @@ from gputrain.trainer.context import Memory, Surroundings
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
 from gputrain.trainer.ways import way_of
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 60.0
 NONCE = "00000000cafe"
 
 

@@ -99,6 +99,8 @@ def _held_back(dockerfile: str, folder: str) -> DockerIgnore:
     try:
         with reading(folder):
             return dockerignore.read(dockerfile, folder)
+    except SpecError:
+        raise
     except ValueError as error:  # docker builds nothing with such a line, and what it meant might be sent
         raise _refusal("context", folder, f"a folder whose ignore file can be read ({error})") from error
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from gputrain_emulator.live import podman
 from gputrain_emulator.live.guest import cgroups
-
-PATIENCE_S = 20.0
+from tests.patience import PATIENCE_S
 
 # Its /run, its shared memory and its images are its own; process 1 reaps what the monitors leave.
 START = """

@@ -11,6 +11,7 @@ from gputrain.gauges import MachineUse
 from gputrain.job.stacks import ask
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
+from tests.patience import PATIENCE_S
 
 BLOCKED = """
 import os, threading
@@ -37,7 +38,6 @@ if rank == 2:
     evaluate()
 dist.all_reduce(loss)
 """
-PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 from .nodes import Cluster
 
 
@@ -19,7 +21,7 @@ def cluster(tmp_path):
 def until():
     """Wait for something to become true, and fail with a message when it does not."""
 
-    def wait(is_true, what="it", within=20.0):
+    def wait(is_true, what="it", within=PATIENCE_S):
         deadline = time.monotonic() + within
         while not is_true():
             assert time.monotonic() < deadline, f"{what} did not happen within {within} s"

@@ -11,7 +11,8 @@ from pathlib import Path
 from gputrain.entrypoint import contract
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 60
+from tests.patience import PATIENCE_S
+
 TOKEN = "a-secret-of-these-agents"
 
 
@@ -30,7 +31,7 @@ class Node:
     def signal(self, number):
         os.kill(self.process.pid, number)
 
-    def wait(self, timeout=TIMEOUT_S):
+    def wait(self, timeout=PATIENCE_S):
         self.process.wait(timeout)
         return self
 

@@ -135,7 +135,7 @@ def test_ranks_that_stand_at_one_place_are_told_apart_by_what_they_began(cluster
     results = tmp_path / "results"
     flags = [f"--result-dir={results}", "--hang-timeout=600"]
     node = cluster.start(cluster.script(AHEAD), nproc=3, flags=flags)
-    until(lambda: len(node.said("up")) == 3, "the ranks' start", within=60)
+    until(lambda: len(node.said("up")) == 3, "the ranks' start")
     found = asked(results, "0123456789abcdef", until)
     (group,) = found[0]["recorded"]  # which says where torch is built with NCCL that it is gloo's
     assert [one["recorded"][group]["begun"] for one in found] == [2, 3, 3]
@@ -164,7 +164,7 @@ def test_collectives_of_nccl_and_of_gloo_are_counted_apart(cluster, until, tmp_p
     )
     flags = [f"--result-dir={results}", "--hang-timeout=600"]
     node = cluster.start(script, nproc=1, flags=flags)
-    until(lambda: node.said("up"), "the rank's start", within=60)
+    until(lambda: node.said("up"), "the rank's start")
     (found,) = asked(results, "0123456789abcdef", until)
     assert found["recorded"]["0"] == {"begun": 7, "done": 6, "name": "nccl:all_reduce"}
     assert found["recorded"]["0 (gloo)"] == {"begun": 1, "done": 1, "name": "gloo:all_reduce"}

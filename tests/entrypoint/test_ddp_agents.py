@@ -17,7 +17,7 @@ def test_a_stop_on_one_node_saves_one_step_on_all_and_the_job_goes_on_from_it(cl
     directory = str(tmp_path / "checkpoints")
     env = {contract.CHECKPOINT_DIR: directory, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     nodes = cluster.start_all(SCRIPT, "--steps", 100_000, env=env)
-    until(lambda: nodes[0].said('"step": 3,'), "the third step", within=60)
+    until(lambda: nodes[0].said('"step": 3,'), "the third step")
     nodes[1].signal(signal.SIGTERM)
     assert [node.wait().code for node in nodes] == [contract.STOPPED] * 2
     saved = ddp.Checkpoints(directory).latest()

@@ -39,7 +39,7 @@ def test_torchruns_failure_is_a_failure_on_every_node(cluster):
 def test_a_stop_under_torchrun_is_a_stop_though_nobody_knows_what_was_saved(cluster, until):
     script = cluster.script("import os, time\nos.write(1, b'up\\n')\ntime.sleep(600)")
     node = cluster.start(script, flags=["--agent=elastic"])
-    until(lambda: len(node.said("up")) == 2, "the ranks' start", within=60)
+    until(lambda: len(node.said("up")) == 2, "the ranks' start")
     node.signal(signal.SIGTERM)
     assert node.wait().code != 0
     assert (node.result["state"], node.cause["kind"]) == ("stopped", "stopped"), node.out

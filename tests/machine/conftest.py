@@ -14,6 +14,7 @@ from gputrain.spec import TrainingSpec
 from gputrain_emulator.live import USERLAND, why_no_userland
 from gputrain_emulator.storage import Storage
 from tests.contract.emulated_compute import live_cloud
+from tests.patience import PATIENCE_S
 from tests.road import Road
 
 REASON = why_no_userland(USERLAND)
@@ -70,7 +71,7 @@ def inside(cloud):
 def gone(cloud):
     """Waits until no VM is left: each goes by itself, before systemd ends its unit after 110 s."""
 
-    def wait(patience_s=60.0):
+    def wait(patience_s=PATIENCE_S):
         until = time.monotonic() + patience_s
         while cloud.compute.vms and time.monotonic() < until:
             time.sleep(0.05)

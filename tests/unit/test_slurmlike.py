@@ -16,9 +16,9 @@ from gputrain.backends import registry
 from gputrain.backends.abilities import ABILITIES, lacks, members, strays
 from gputrain.backends.base import Attaches, CleansUp
 from tests import distributions
+from tests.patience import PATIENCE_S
 
 SLEEP = "import time\nprint('it runs', flush=True)\ntime.sleep(60)\n"
-PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from gputrain_emulator.live import LiveMode, gpus
 from gputrain_emulator.storage import Storage
 from tests.contract.emulated_compute import live_cloud
+from tests.patience import PATIENCE_S
 from tests.road import Road
 
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
@@ -58,7 +59,7 @@ def spec(tmp_path):
     return build
 
 
-def wait_until(claim, patience_s=60.0):
+def wait_until(claim, patience_s=PATIENCE_S):
     patience = time.monotonic() + patience_s
     while not claim() and time.monotonic() < patience:
         time.sleep(0.05)
