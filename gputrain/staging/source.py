@@ -256,6 +256,8 @@ def _near(path: str) -> str:
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
         return f"check the path: there is no folder {folder}"
+    if os.path.lexists(path):
+        return "name a file: this is a pipe, a device or a link to nothing"
     there = os.listdir(folder)
     near = [one for one in there if one == f"{name}.py"] or difflib.get_close_matches(name, there, n=1)
     return f"did you mean {near[0]}?" if near else f"check the path; {folder} holds nothing of a similar name"

@@ -9,10 +9,9 @@ import textwrap
 from pathlib import Path
 
 from gputrain.entrypoint import contract
-
-ROOT = Path(__file__).parents[2]
 from tests.patience import PATIENCE_S
 
+ROOT = Path(__file__).parents[2]
 TOKEN = "a-secret-of-these-agents"
 
 

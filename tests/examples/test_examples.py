@@ -23,7 +23,6 @@ RUN_ELSEWHERE = {
     "log_to_mlflow.py": "below",
     "look_around.py": "run by first_real_run.py",
     "optuna_search.py": "below",
-    "stopping.py": "a module of demo.py",
     "save_when_asked.py": "run by first_real_run.py",
     "tensorflow_style.py": "below",
     "train_plain_ddp.py": "below",

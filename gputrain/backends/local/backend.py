@@ -175,8 +175,8 @@ class Local(Backend, AsksForStacks):
 
     def python(self, ref: JobRef) -> str:
         """As of `RunsInAPython`: that of whoever submitted it, by its order. Raises as `observe`."""
-        order = folder.read_json(os.path.join(self._folder_of(ref), folder.ORDER)) or {}
-        return str(next(iter(order.get("start") or ()), ""))
+        start = (folder.read_json(os.path.join(self._folder_of(ref), folder.ORDER)) or {}).get("start")
+        return str(start[0]) if isinstance(start, list) and start else ""
 
     def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
         """Leave the question where the agents look. Raises as `observe`."""

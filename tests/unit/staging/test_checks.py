@@ -1,5 +1,6 @@
 """What is wrong with code is told when a job is planned, with all else, and before anything is made."""
 
+import os
 import sys
 import types
 
@@ -62,6 +63,12 @@ def test_a_missing_script_is_told_beside_all_faults_of_its_spec(script):
     fields = [fault.field for fault in caught.value.faults]
     assert fields == ["num_nodes", "max_run_duration", "script"]
     assert "did you mean train.py?" in str(caught.value)
+
+
+def test_a_script_that_is_a_pipe_is_told_as_one(tmp_path):
+    os.mkfifo(tmp_path / "train.py")
+    with pytest.raises(SpecError, match="this is a pipe, a device or a link to nothing"):
+        Trainer(Local(**HERE)).submit(tmp_path / "train.py")
 
 
 def test_what_a_script_imports_and_nobody_brings_is_warned_of(script, tmp_path):
