@@ -44,6 +44,7 @@ from .machine_types import (
 )
 from .names import NotSold as NotSold, find as find, not_sold as not_sold
 from .places import (
+    likely_region as likely_region,
     not_for_training as not_for_training,
     region_of as region_of,
     regions as regions,

@@ -83,6 +83,18 @@ def region_of(place: str) -> str:
     return place if place[-1:].isdigit() else place.rpartition("-")[0]
 
 
+def likely_region(name: str) -> str:
+    """The region that is spelt most like a name; empty where the name is one that the catalog knows.
+
+    >>> likely_region("us-centrl1"), likely_region("us-central1")
+    ('us-central1', '')
+    """
+    import difflib
+
+    known = {region_of(place) for places in _index().values() for place in places}
+    return "" if name in known else difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)[0]
+
+
 def _places(table: str, name: str) -> tuple[str, ...]:
     return _index().get((table, name), ())
 

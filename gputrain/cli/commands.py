@@ -32,15 +32,14 @@ def run(options: argparse.Namespace) -> Exit:
 
 def _gpus(options: argparse.Namespace) -> Exit:
     from gputrain import catalog
-    from gputrain.cli import regions
 
     if options.gpu is None and options.region is None:
         gpus = catalog.gpus()
         _show(options, gpus, documents.of_gpus(gpus))
         return Exit.OK
     kind, count = _gpu(options.gpu)
-    if options.region is not None:
-        regions.check(options.region)
+    if options.region is not None and (near := catalog.likely_region(options.region)):
+        raise refused("region", options.region, "a region that the catalog knows", f"region={near!r}")
     shapes = catalog.shapes(kind, count, region=options.region)
     _show(options, shapes, documents.of_shapes(shapes))
     return Exit.OK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ import attrs
 
 from gputrain import fields
 from gputrain.arguments import function
-from gputrain.catalog import Price, ProvisioningModel
+from gputrain.catalog import Price, ProvisioningModel, likely_region
 from gputrain.catalog.names import kind_of
 from gputrain.fields import FaultCollector, Field
 from gputrain.spec import TrainingSpec
@@ -159,6 +159,15 @@ class Supply:
 
     def __attrs_post_init__(self) -> None:
         fields.read_whole("Supply(...)", _OF_SUPPLY, {name: getattr(self, name) for name in _OF_SUPPLY})
+
+
+def unknown_regions(supplies: Iterable[Supply]) -> Iterator[str]:
+    """A sentence for each region in which a supply has nothing, and the catalog knows nothing either."""
+    for one in supplies:
+        there = {offer.region_of(place) for offer in one.offers for place in offer.places}
+        for region in one.regions:
+            if region not in there and (near := likely_region(region)):
+                yield f"the catalog knows of nothing in {region}; {near} is spelt most like it"
 
 
 def told(backend: str, field: str, value: Any, read: Callable[[Any], T], allowed: str) -> T:

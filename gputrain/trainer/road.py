@@ -19,6 +19,7 @@ from gputrain.interrupts import heeding, minding, raise_untold
 from gputrain.job import Job
 from gputrain.job.stopping import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
+from gputrain.planning.supply import unknown_regions
 from gputrain.records import Board
 from gputrain.spans import span
 from gputrain.spec import TrainingSpec
@@ -98,15 +99,16 @@ class Road:
     def plan(self, spec: TrainingSpec) -> Plan:
         """Every way the spec could run, with the facts of now."""
         spec, note, builds = images.named(self._backends, spec)
-        wanted = candidates(spec, [supply_of(backend) for backend in self._backends.values()])
+        supplies = [supply_of(backend) for backend in self._backends.values()]
+        wanted = candidates(spec, supplies)
         wanted = weigh(wanted, self._facts(wanted.candidates))
         blocks, now = self._around.memory.blocks, self.now()
         late = tuple(one for one in wanted.candidates if blocks.hold(one, now))
         code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(
             spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=now, late=late,
-            faults=code.faults, notes=(*self._trials(), *code.warnings, *([note] if note else ())),
-            travels=code.travels, builds=builds,
+            notes=(*self._trials(), *unknown_regions(supplies), *code.warnings, *([note] if note else ())),
+            faults=code.faults, travels=code.travels, builds=builds,
         )  # fmt: skip
 
     def _trials(self) -> Iterable[str]:

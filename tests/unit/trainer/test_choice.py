@@ -230,3 +230,14 @@ def test_a_command_tells_what_nobody_foresaw_without_a_traceback(monkeypatch, sc
     words = ["plan", str(script)] if call == "supply" else ["jobs"]
     assert main([*words, "--backend", "acme"]) == Exit.UNKNOWN
     assert "why: OSError: the cluster is down" in capsys.readouterr().err
+
+
+def test_a_region_that_is_likely_misspelt_is_told_by_the_plan(cloud, backend, now, script):
+    def notes(name, *regions):
+        trainer = Trainer(backend(name, regions=regions), now=now)
+        notes = trainer.plan(script, gpu="L4:2", max_run_duration="1h").plan.notes
+        return [one for one in notes if "spelt" in one]
+
+    told = ["the catalog knows of nothing in us-centrl1; us-central1 is spelt most like it"]
+    assert notes("compute", "us-centrl1", "us-central1") == notes("vertex", "us-centrl1") == told
+    assert notes("compute", "us-central1", "europe-west4") == []
