@@ -50,13 +50,14 @@ _PACKAGE = re.compile(
     rf"\s*\(?(?:{_VERSION}(?:,{_VERSION})*)?\)?\s*(?:;.*)?"
 )
 """A name, what it is wanted with, versions, and where it is wanted. Source: PEP 508, by general knowledge."""
-_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_WORD = r"[A-Za-z0-9][\w.+~-]*"
+_PART = r"[a-z0-9][a-z0-9_.-]*"
 REFERENCE = re.compile(
-    rf"(?:{_HOST}(?:\.{_HOST})*(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
-    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9]*:[0-9A-Fa-f]{32,128})?"
+    rf"(?:{_WORD}(?:[.][A-Za-z0-9-]+|:[0-9]+)(?:/{_WORD})*/{_WORD}|{_PART}(?:/{_PART})*)"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9]*:[0-9A-Fa-f]{1,128})?",
+    re.ASCII,
 )
-"""An image's name: a registry, a path in small letters, a tag, a digest.
+"""An image's name: a registry, a path, a tag, a digest; without a registry the path is in small letters.
 
 Source: the grammar of github.com/distribution/reference, by general knowledge.
 """

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.entrypoint.nodes import TIMEOUT_S, Cluster
+from tests.entrypoint.nodes import Cluster
+from tests.patience import PATIENCE_S
 
 MOST_MIB = 32
 SAID = (
@@ -59,7 +60,7 @@ def flood(address, count, dice):
     kept = []
     for number in range(0, count, EACH):
         with contextlib.suppress(OSError):  # refused or cut off: that is the most that it may cost
-            sock = socket.create_connection(address, timeout=TIMEOUT_S)
+            sock = socket.create_connection(address, timeout=PATIENCE_S)
             sock.sendall(b"".join(dice.choice([*SAID, hello(dice)]) for _ in range(EACH)))
             if number % (8 * EACH) == 0:
                 while sock.recv(65536):
@@ -78,7 +79,7 @@ def test_a_job_under_a_flood_ends_as_it_would_have(cluster, count):
     script = cluster.script(TRAIN)
     host, _, port = cluster.coordinator.rpartition(":")
     first = cluster.start(script, rank=0, nodes=2, nproc=1)
-    patience = time.monotonic() + TIMEOUT_S
+    patience = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
             break

@@ -55,7 +55,7 @@ def test_what_is_called_as_a_dockerfile_is_one(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["My/Image:1", "a/B", "a:", "a@sha256:12", "a@b", "a//b", "a/-b", "a..b", "a___b", "a:b/c:d", ":latest",
+    ["My/Image:1", "a/B", "a:", "a@b", "a//b", "a/-b", "a:b/c:d", ":latest",
      "a:" + "x" * 129, "http://a/b", "a b", "-a", "a\n"],
 )  # fmt: skip
 def test_what_no_registry_can_hold_is_no_name_of_an_image(name):
