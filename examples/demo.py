@@ -28,7 +28,6 @@ def main() -> None:
     console.rule("the plan")
     plan = trainer.plan(spec("straight"))
     console.print(plan)
-
     console.rule("a run from beginning to end")
     job = plan.submit()
     job.wait(progress="rich")
@@ -56,5 +55,6 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt as stopped:  # a wait's says which job goes on, and how to take it up
-        console.print(str(stopped) or "stopped; `gputrain jobs` lists what goes on", soft_wrap=True)
+        told = str(stopped) or "stopped; `gputrain jobs` lists what goes on"
+        Console(stderr=True).print(told, soft_wrap=True)
         raise SystemExit(130) from None

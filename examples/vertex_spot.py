@@ -13,7 +13,7 @@ from gputrain_emulator.live import LiveMode
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Vertex
 
-STEPS = 40  # the preemption comes soon after the second, and on a busy machine a few later
+STEPS = 80  # the preemption comes soon after the second, and on a busy machine a few later
 SCRIPT = Path(__file__).with_name("char_transformer.py")
 
 
