@@ -68,7 +68,8 @@ def stages(text: str) -> list[str]:
         elif made := _FROM.match(one):
             name = _filled(made[1].strip("\"'"), known)
             found.append(bases.get(name.lower(), name))
-            bases[(made[2] or "").lower()] = found[-1]
+            if made[2]:
+                bases[made[2].lower()] = found[-1]
     return found
 
 

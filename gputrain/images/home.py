@@ -62,11 +62,11 @@ class ImageHome:
         )
 
 
-def check(access: Access, home: ImageHome, image: Image | None = None) -> None:
+def check(access: Access, home: ImageHome, image: Image) -> None:
     """See that the repository is there. One read.
 
     Args:
-        image: what is to be built, for the remedy's sake; None: whoever asked knows it.
+        image: what is to be built, for the remedy's sake.
 
     Raises:
         MissingError: it is not.
@@ -86,10 +86,8 @@ def check(access: Access, home: ImageHome, image: Image | None = None) -> None:
         raise
 
 
-def _words(image: Image | None) -> str:
+def _words(image: Image) -> str:
     """What ``gputrain build`` takes for an image."""
-    if image is None:
-        return "with the same Dockerfile or --base"
     if image.base is None:
         words = [str(image.dockerfile), "--context", str(image.context)]
     else:
@@ -99,8 +97,8 @@ def _words(image: Image | None) -> str:
     return shlex.join(words)
 
 
-def create(access: Access, home: ImageHome) -> None:
-    """Make the repository; one that is there stays as it is.
+def create(access: Access, home: ImageHome, image: Image) -> None:
+    """Make the repository for an image; one that is there stays as it is.
 
     Raises:
         RequestError, AccessError, TransientError: as Artifact Registry answers.
@@ -117,7 +115,7 @@ def create(access: Access, home: ImageHome) -> None:
         if _is_there(access, home):
             return
         access.sleep(1.0)
-    check(access, home)
+    check(access, home, image)
 
 
 def _is_there(access: Access, home: ImageHome) -> bool:

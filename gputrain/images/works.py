@@ -109,9 +109,9 @@ class Works:
         if found.digest:
             return found
         if create_repository:
-            home.create(self.access, self.home)
+            home.create(self.access, self.home, image)
         else:
-            home.check(self.access, self.home)
+            home.check(self.access, self.home, image)
         if image.builder is Builder.CLOUD_BUILD:
             cloud_build.run(self.access, self.region, self.bucket, made, found.name, told)
         else:

@@ -96,7 +96,7 @@ def test_the_remedy_for_a_missing_repository_is_a_command_of_the_same_image(back
 
 
 def test_no_repository_is_made_without_being_asked_for(cloud, trainer):
-    with pytest.raises(MissingError, match="create-repository"):
+    with pytest.raises(MissingError, match="gputrain build --create-repository --base a:1, or"):
         trainer.build(Image(base="a:1"))
     assert not started(cloud)
 

@@ -116,6 +116,7 @@ def test_a_tag_is_one_whatever_a_dockerfile_is_made_from(context):
         ("FROM a:12.8\nRUN echo $((1 <<2)) <<<word\nFROM c:3\n", "-c-3"),
         ("FROM a:12.8\nRUN echo '<<END' \\\n# FROM b:1\n\n && true\nFROM c:3\n", "-c-3"),
         ("FROM a:${NONE}1\n", "-a-1"),
+        ("FROM a:1\nFROM $NONE\n", ""),
         ("FROM a:1\r\nFROM b:2\r\n", "-b-2"),
         ("FROM a:1\nRUN x\x0cFROM b:2\n", "-a-1"),
         ("FROM a:1 \\\n# the end\n", "-a-1"),
