@@ -2,20 +2,28 @@
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 
-ORDINARY := not soak and not frameworks
+PYTEST := $(PYTHON) -m pytest -n 2 --dist worksteal
 
 unexport PYTHONDONTWRITEBYTECODE  # or each of the many processes that tests start compiles all anew
 
-.PHONY: demo test check lint types engine gpu bench dist lock site mutants soak test-frameworks clean
+.PHONY: demo test check machines soak gpu lint types engine bench dist lock site clean
 
 demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
 	$(PYTHON) examples/demo.py
 
-test: lint types  ## what a person waits for: minutes
-	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and $(ORDINARY)" tests
+test: lint types  ## what a person waits for
+	$(PYTEST) -m "not check and not machines and not soak and not gpu" tests
 
 check: $(VENV)/installed  ## all else that has to be green before a change lands
-	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and $(ORDINARY)"
+	$(PYTEST) -m check
+
+machines: $(VENV)/installed  ## jobs in containers and on machines that boot; `make engine` installs what they need
+	$(PYTEST) -m machines
+
+soak: $(VENV)/installed .venv-frameworks/installed  ## before a release; SEEDS=10000 schedules at its end
+	$(PYTEST) -m soak --timeout 3600
+	.venv-frameworks/bin/python -m pytest -m soak tests/soak/frameworks
+	$(PYTHON) -m tests.simulation --seeds 0:$(or $(SEEDS),10000)
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .
@@ -24,7 +32,7 @@ lint: $(VENV)/installed
 types: $(VENV)/installed
 	$(VENV)/bin/mypy
 
-engine:  ## as root, on Debian: the engine, registry and userland that tests/containers and tests/machine need
+engine:  ## as root, on Debian: the engine, registry and userland that `make machines` needs
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		podman runc conmon catatonit netavark aardvark-dns docker-registry mmdebstrap iproute2
@@ -32,7 +40,7 @@ engine:  ## as root, on Debian: the engine, registry and userland that tests/con
 
 gpu: export PYTHONPATH := $(CURDIR)
 gpu:  ## on a machine with GPUs, by a Python whose torch can use them: PYTHON=python3
-	$(PYTHON) -m pytest -v -p no:cacheprovider tests/gpu
+	$(PYTHON) -m pytest -v -p no:cacheprovider -m gpu tests/gpu
 	$(PYTHON) benchmarks/run.py --notes gpu
 
 bench: $(VENV)/installed  ## the numbers we hold ourselves to, beside their targets
@@ -47,18 +55,8 @@ dist: $(VENV)/installed  ## the wheels of a release, and the bill of materials t
 site: .venv-site/installed  ## the docs as a searchable site, in site/; a warning is an error
 	.venv-site/bin/python -m sphinx -q -W --keep-going -b html docs site
 
-mutants: .venv-mutants/installed $(VENV)/installed  ## how many mutants the quick tests catch; FOLDERS=planning SAMPLE=40 SEED=1
-	.venv-mutants/bin/python tests/mutants/run.py $(FOLDERS) --sample $(or $(SAMPLE),25) --seed $(or $(SEED),1)
-
 lock:  ## the locks anew, from PyPI
 	locks/lock
-
-soak: $(VENV)/installed  ## the long laws; SEEDS=10000 schedules at its end
-	$(PYTHON) -m pytest -n 3 -m soak --timeout 3600
-	$(PYTHON) -m tests.simulation --seeds 0:$(or $(SEEDS),10000)
-
-test-frameworks: .venv-frameworks/installed  ## scripts of four frameworks, unedited
-	.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
 
 LOCKS := $(wildcard locks/*)
 
@@ -73,15 +71,10 @@ $(VENV)/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check lightning accelerate transformers deepspeed
 	touch $@
 
-.venv-mutants/installed:
-	python3 -m venv .venv-mutants
-	.venv-mutants/bin/python -m pip install --quiet --disable-pip-version-check 'cosmic-ray>=8.4'
-	touch $@
-
 .venv-site/installed: pyproject.toml
 	python3 -m venv .venv-site
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-frameworks .venv-site .venv-mutants build dist site demo-output
+	rm -rf $(VENV) .venv-frameworks .venv-site build dist site demo-output

@@ -1,8 +1,35 @@
-"""Shared by the tests of both distributions."""
+"""Shared by the tests of both distributions: the tier of a test is its folder."""
 
 import tempfile
+from pathlib import Path
 
 import pytest
+
+HERE = Path(__file__).parent
+TIERS = ("check", "machines", "soak", "gpu")
+"""A test below a folder of this name is run by `make` of that name; all others by `make test`."""
+
+
+def tier_of(path):
+    """The tier of a file or folder, "" for `make test`; the emulator's own tests are of `make check`."""
+    parts = path.relative_to(HERE).parts if path.is_relative_to(HERE) else ()
+    of_emulator = "check" if parts[:1] == ("emulator",) else ""
+    return next((part for part in reversed(parts) if part in TIERS), of_emulator)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark each test with its tier, unless it bears the mark of a slower one itself."""
+    for item in items:
+        tier = tier_of(item.path)
+        if tier and not any(item.get_closest_marker(one) for one in TIERS):
+            item.add_marker(tier)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Folders of a tier that is not asked for are not even imported."""
+    wanted = config.option.markexpr
+    tier = tier_of(collection_path)
+    return True if tier and f"not {tier}" in wanted else None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,15 @@ WORLDS = {
 """What must be there, and the module whose ``world`` gives the road."""
 
 
-@pytest.fixture(params=WORLDS)
+QUICK, BOOTED = "local", "compute-booted"
+
+
+def _tier(world):
+    marks = () if world == QUICK else pytest.mark.machines if world == BOOTED else pytest.mark.check
+    return pytest.param(world, marks=marks)
+
+
+@pytest.fixture(params=map(_tier, WORLDS))
 def road(request, tmp_path):
     """The road over each backend in turn, with an empty world of its own."""
     if request.param == "slurm":

@@ -1,4 +1,4 @@
-"""The frameworks' scripts of `tests/frameworks`, asked for the card instead of the CPU."""
+"""The frameworks' scripts of `tests/soak/frameworks`, asked for the card instead of the CPU."""
 
 import importlib.util
 import re

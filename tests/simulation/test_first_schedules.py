@@ -9,7 +9,7 @@ from tests.simulation.runs import simulated
 present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
 
 FIRST, TOGETHER = 500, 100
-LATER = [pytest.param(first, marks=pytest.mark.slow) for first in range(TOGETHER, FIRST, TOGETHER)]
+LATER = [pytest.param(first, marks=pytest.mark.check) for first in range(TOGETHER, FIRST, TOGETHER)]
 
 
 @pytest.mark.parametrize("first", [0, *LATER])

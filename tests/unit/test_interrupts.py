@@ -21,7 +21,7 @@ from gputrain.lifecycle import State
 from gputrain.threads import Aside, await_end, side_by_side
 from gputrain.trainer import Trainer
 from tests.struck import press, press_untold
-from tests.unit.local.test_local_faults import WAIT
+from tests.unit.local.check.test_local_faults import WAIT
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

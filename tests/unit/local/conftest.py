@@ -48,7 +48,7 @@ def record_of(name):
 
 
 SEEING = getattr(sys, "seeing", contextlib.nullcontext)
-"""Lets a test look into /proc in the interpreter of `tests.portable`, where nobody else can."""
+"""Lets a test look into /proc in the interpreter of `tests.soak.portable`, where nobody else can."""
 
 
 def processes_of(ref):

@@ -18,7 +18,7 @@ from gputrain.trainer.climb import Climb
 from gputrain.trainer.jobs import Roll
 from gputrain.trainer.road import Road
 from tests.struck import press, press_untold
-from tests.unit.local.test_local_faults import WAIT
+from tests.unit.local.check.test_local_faults import WAIT
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

@@ -19,8 +19,8 @@ from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from tests.road import Road
+from tests.unit.local.check.test_local_faults import CREATE, WAIT
 from tests.unit.local.conftest import none_left, record_of
-from tests.unit.local.test_local_faults import CREATE, WAIT
 
 INTERRUPTED = """
 import os, signal, sys, threading, time

@@ -1,0 +1,142 @@
+"""Hosts with other networks than most: told or run, and never hung."""
+
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.entrypoint.nodes import ROOT
+
+WORDS = [
+    "unshare",
+    "--net",
+    "sh",
+    "-c",
+    'ip link set lo up && ip addr del 127.0.0.1/8 dev lo && exec "$@"',
+    "-",
+]
+ADDRESS = """
+import os
+print("at", os.environ["MASTER_ADDR"], os.environ["WORLD_SIZE"])
+"""
+
+
+def has_networks_of_its_own():
+    can = shutil.which("unshare") and shutil.which("ip")
+    return bool(can) and subprocess.run([*WORDS, "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif("not has_networks_of_its_own()", reason="needs root and iproute2")
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_host_without_ipv4_runs_its_ranks_at_its_ipv6_address(tmp_path, nodes):
+    script = tmp_path / "train.py"
+    script.write_text(ADDRESS)
+    agent = f"{sys.executable} -m gputrain.entrypoint --nproc-per-node=2"
+    others = ""
+    if nodes == 2:
+        agent += " --num-nodes=2 --coordinator=[::1]:29400"
+        others = f"{agent} --node-rank=1 -- {script} & "
+        agent += " --node-rank=0"
+    line = f"{others}{agent} -- {script}; code=$?; wait; exit $code"
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "GPUTRAIN_TOKEN": "t"}
+    ran = subprocess.run(
+        [*WORDS, "sh", "-c", line], env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count(f"at ::1 {2 * nodes}") == 2 * nodes
+
+
+TWO_HOSTS = """
+hostname of-no-address
+ip link set lo up
+unshare --net sleep 120 & far=$!
+while [ "$(readlink /proc/$far/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.05; done
+ip link add near type veth peer name far netns $far
+ip addr add $2 dev near nodad 2>/dev/null || ip addr add $2 dev near
+ip link set near up
+inside="nsenter -t $far --net"
+$inside ip link set lo up
+$inside ip addr add $3 dev far nodad 2>/dev/null || $inside ip addr add $3 dev far
+$inside ip link set far up
+agent="$1 -m gputrain.entrypoint --nproc-per-node=1 --num-nodes=2 --coordinator=$4"
+$inside $agent --node-rank=1 -- $5 &
+other=$!
+$agent --node-rank=0 -- $5; code=$?
+wait $other; echo "codes $code $?"
+kill $far
+"""
+SUM = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1)
+dist.all_reduce(total)
+print("sum", int(total))
+"""
+
+
+@pytest.mark.skipif("not has_networks_of_its_own()", reason="needs root and iproute2")
+@pytest.mark.parametrize(
+    ("near", "far", "coordinator"),
+    [
+        ("10.77.0.1/24", "10.77.0.2/24", "10.77.0.1:29400"),
+        ("fd77::1/64", "fd77::2/64", "[fd77::1]:29400"),
+    ],
+)
+def test_hosts_whose_names_mean_nothing_meet_where_their_agents_do(tmp_path, near, far, coordinator):
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(SUM)
+    words = ["unshare", "--net", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child"]
+    words += ["bash", "-c", TWO_HOSTS, "-"]
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "GPUTRAIN_TOKEN": "t"}
+    ran = subprocess.run(
+        [*words, sys.executable, near, far, coordinator, str(script)],
+        env=env, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "codes 0 0" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.stdout.count("sum 2") == 2
+
+
+def test_an_address_of_the_link_is_told_at_once(cluster):
+    cluster.coordinator = "[fe80::1%eth0]:29400"
+    node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1)
+    assert node.wait().code == 64
+    assert "means another interface on each node" in node.out
+
+
+def test_a_port_that_is_taken_is_told_at_once(cluster):
+    with socket.socket() as other:
+        other.bind((f"{cluster.prefix}.2", 0))
+        other.listen()
+        cluster.coordinator = f"{cluster.prefix}.2:{other.getsockname()[1]}"
+        node = cluster.start(cluster.script("print(1)"), nodes=2, rank=0, nproc=1)
+        assert node.wait().code == 64
+    assert "is another job here? choose another --coordinator port" in node.out
+
+
+def test_a_name_that_means_nothing_is_told_when_the_time_to_join_is_over(cluster):
+    cluster.coordinator = "no-such-host.invalid:29400"
+    flags = ["--join-timeout=2"]
+    node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1, flags=flags)
+    assert node.wait().code == 69
+    assert node.cause["kind"] == "node_missing"
+    assert "no-such-host.invalid:29400 could not be joined in time" in node.cause["message"]
+
+
+def test_a_store_whose_port_is_taken_is_told_with_its_port(cluster):
+    pytest.importorskip("torch")
+    script = cluster.script("""
+        import torch.distributed as dist
+        dist.init_process_group("gloo")
+    """)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        node = cluster.run(script, nproc=1, flags=[f"--master-port={port}"])
+    assert node.code == 1
+    assert node.cause["kind"] == "exception"
+    assert str(port) in node.cause["message"]
+    assert "in use" in node.cause["message"]

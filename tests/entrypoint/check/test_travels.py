@@ -1,0 +1,246 @@
+"""The half that runs in the container: any Python from 3.7 on, nothing installed, one small file."""
+
+import ast
+import doctest
+import importlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gputrain.entrypoint import contract, zipapp
+from tests import shadows
+from tests.entrypoint.nodes import ROOT
+
+PACKAGE = ROOT / "gputrain"
+SOURCES = [
+    PACKAGE / "__init__.py",
+    *sorted((PACKAGE / "entrypoint").glob("*.py")),
+    *sorted((PACKAGE / "ddp").glob("*.py")),
+    *sorted((PACKAGE / "keeper").glob("*.py")),
+]
+STAYS = {PACKAGE / "entrypoint" / "zipapp.py"} | {
+    path
+    for path in SOURCES
+    if path.parent.name == "keeper"
+    and path.stem not in ("__init__", "cloud", "errand", "packages", "prelude")
+}
+"""What does not travel with every job's code: what makes the archive, and what runs before it."""
+PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
+OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 7]
+
+
+@pytest.fixture(scope="module")
+def pyz(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pyz") / "gputrain.pyz"
+    path.write_bytes(zipapp.build())
+    return path
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_syntax_is_that_of_python_3_7(path):
+    ast.parse(path.read_text(), feature_version=(3, 7))
+
+
+def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
+    build = "import sys; from gputrain.entrypoint import zipapp; sys.stdout.buffer.write(zipapp.build())"
+    env = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"}
+    command = [sys.executable, "-c", build]
+    again = subprocess.run(command, cwd="/", env=env, stdout=subprocess.PIPE, check=True)
+    assert again.stdout == pyz.read_bytes()
+
+
+STRUCK = """
+import sys, zipfile
+from gputrain.entrypoint import zipapp
+
+left = 0
+
+def strike(frame, event, _):
+    global left
+    code = frame.f_code
+    if code.co_name in ("_open_to_write", "write") and code.co_filename == zipfile.__file__:
+        left -= event == "line"
+        if left == 0:
+            raise KeyboardInterrupt
+    return strike
+
+for left in range(1, 100):
+    sys.settrace(strike)
+    try:
+        zipapp.build()
+    except BaseException as error:
+        sys.settrace(None)
+        print(type(error).__name__)
+"""
+
+
+def test_ctrl_c_while_an_entry_of_the_zipapp_is_written_is_ctrl_c():
+    """Closing the archive complains of the entry. In a process of its own: zipfile's last words go there."""
+    done = subprocess.run(
+        [sys.executable, "-c", STRUCK], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["KeyboardInterrupt"] * 99
+
+
+def test_the_zipapp_stays_small(pyz):
+    """It travels with the code of every job; about a tenth of a second at 10 Mbit/s."""
+    assert pyz.stat().st_size < 135_000
+
+
+def test_what_travels_is_what_lies_here(pyz):
+    with zipfile.ZipFile(pyz) as archive:
+        travels = {name: archive.read(name) for name in archive.namelist() if name != "__main__.py"}
+    lies_here = {str(path.relative_to(ROOT)): path.read_bytes() for path in SOURCES if path not in STAYS}
+    assert travels.keys() == lies_here.keys()
+    for name, source in lies_here.items():
+        lines, travelled = source.splitlines(), travels[name].splitlines()
+        head = ast.parse(source).body[0]
+        has_words = isinstance(head, ast.Expr) and source.startswith(b'"""')
+        first = head.end_lineno if has_words else 0
+        assert travelled == [*[b""] * first, *lines[first:]], name
+
+
+SHOW = """
+    import glob, os, sys, time
+    from gputrain import ddp
+    from gputrain.entrypoint import contract
+    assert "gputrain.pyz" in ddp.__file__, ddp.__file__
+    print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], sys.version_info[:2], flush=True)
+    open("up-" + os.environ["RANK"], "w").close()
+    while len(glob.glob("up-*")) < 4:
+        time.sleep(0.01)
+    if os.environ["RANK"] == "3":
+        raise ValueError("bad")
+"""
+
+
+@pytest.mark.parametrize("python", OLD_ENOUGH or [Path(sys.executable)], ids=lambda path: path.parts[-3])
+def test_two_nodes_run_from_the_zipapp_alone(cluster, pyz, python):
+    script = cluster.script(SHOW)
+    nodes = [
+        cluster.start(
+            script, rank=rank, nodes=2, python=(python, "-S", "-I"), module=(pyz,), env={"PYTHONPATH": None}
+        )
+        for rank in (0, 1)
+    ]
+    for node in nodes:
+        assert node.wait().code == 1, node.out
+        assert len(node.said("] rank")) == 2
+        assert (node.cause["rank"], node.cause["exception"]) == (3, "ValueError")
+
+
+def test_a_script_started_by_a_script_finds_ddp_too(cluster, pyz):
+    child = "import gputrain.ddp; print('child has', gputrain.ddp.__file__)"
+    script = cluster.script(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}], check=True)"
+    )
+    node = cluster.run(script, nproc=1, module=(pyz,), env={"PYTHONPATH": None})
+    assert node.said("child has"), node.out
+
+
+def test_a_folder_of_packages_comes_after_the_standard_library(cluster):
+    """gputrain installed beside old backports of standard modules must not bring those to the front."""
+    script = cluster.script("import sys; print('first', sys.path.index(ROOT) > sys.path.index(STD))".replace(
+        "ROOT", repr(str(ROOT))).replace("STD", repr(os.path.dirname(os.__file__))))  # fmt: skip
+    start = "import sys; sys.path.insert(0, %r); from gputrain.entrypoint.__main__ import main; main()"
+    node = cluster.run(script, nproc=1, module=("-c", start % str(ROOT)), env={"PYTHONPATH": None})
+    assert node.said("first True"), node.out
+
+
+@pytest.mark.parametrize("agent", ["builtin", "elastic"])
+def test_a_script_in_a_folder_sees_what_torchrun_shows_it(cluster, pyz, agent):
+    (cluster.folder / "scripts").mkdir()
+    shadows.cast(cluster.folder)
+    code = "import json, random, sys; print('sees', sys.path[0], '' in sys.path)"
+    script = cluster.script(code, "scripts/a.py")
+    node = cluster.run(
+        script, nproc=1, module=(str(pyz),), flags=[f"--agent={agent}"], env={"PYTHONPATH": None}
+    )
+    assert node.said(f"sees {cluster.folder / 'scripts'} False"), node.out
+
+
+def test_the_agent_loads_little():
+    """Nothing but the standard library, and none of its heavy rooms."""
+    script = "import sys; from gputrain.entrypoint.agent import Agent; print(*sys.modules)"
+    out = subprocess.run(
+        [sys.executable, "-S", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(out.stdout.split())
+    assert not loaded & {
+        "torch",
+        "attrs",
+        "attr",
+        "asyncio",
+        "http.client",
+        "email",
+        "ssl",
+        "logging",
+        "argparse",
+        "typing",
+    }
+
+
+def test_the_document_tells_the_contract():
+    text = (ROOT / "docs" / "reference" / "entrypoint.md").read_text()
+    for name, (flag, default, meaning) in contract.ENVIRONMENT.items():
+        row = (
+            f"| `{name}` | {f'`{flag}`' if flag else ''} | {f'`{default}`' if default else ''} | {meaning} |"
+        )
+        assert row in text, row
+    tables = (
+        contract.RANK_ENVIRONMENT, contract.EXIT_CODES, contract.RESULT_FIELDS,
+        contract.CAUSE_FIELDS, contract.CAUSE_KINDS, contract.STATES,
+    )  # fmt: skip
+    for table in tables:
+        for name, meaning in table.items():
+            assert f"| `{name}` | {meaning} |" in text, name
+
+
+def test_a_result_has_the_fields_it_promises(cluster):
+    node = cluster.run(cluster.script("raise ValueError"), nproc=1)
+    assert set(node.result) == set(contract.RESULT_FIELDS)
+    assert set(node.cause) == set(contract.CAUSE_FIELDS)
+    assert node.cause["kind"] in contract.CAUSE_KINDS
+    assert node.result["state"] in contract.STATES
+    assert json.loads(json.dumps(node.result)) == node.result
+
+
+def test_an_agent_whose_ranks_run_costs_next_to_nothing(cluster, until):
+    script = cluster.script(
+        "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.05)"
+    )
+    nodes = cluster.start_all(script)
+    until(lambda: all(len(node.said("] up")) == 2 for node in nodes), "the ranks' start")
+    before = [_cost(node.pid) for node in nodes]
+    ticks = os.sysconf("SC_CLK_TCK")
+    idle_s = 4.0
+    end = os.times().elapsed + idle_s
+    until(lambda: os.times().elapsed > end, "the end of the watch")
+    after = [_cost(node.pid) for node in nodes]
+    (cluster.folder / "go").touch()
+    for (used, switches, rss), (used_before, switches_before, _) in zip(after, before, strict=True):
+        assert used - used_before <= max(1, 0.005 * idle_s * ticks)
+        assert switches - switches_before <= 10
+        assert rss <= 25 << 20
+    assert [node.wait().code for node in nodes] == [0, 0]
+
+
+def _cost(pid):
+    """Processor time in ticks, how often it was woken, and memory in bytes, of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    switches = 0
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        switches += int(status.read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return int(fields[11]) + int(fields[12]), switches, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "entrypoint").glob("*.py")), ids=lambda path: path.stem)
+def test_the_examples_in_docstrings_run(path):
+    if path.stem != "__main__":
+        module = importlib.import_module(f"gputrain.entrypoint.{path.stem}")
+        assert doctest.testmod(module).failed == 0

@@ -1,0 +1,174 @@
+"""The laptop is often a Mac: client and `Local` where nothing is there that only Linux has.
+
+The tests are those of Linux. What only a real Mac can show stands in `docs/live-checklist.md`.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gputrain_emulator
+from tests.soak.portable import interpreter
+
+ROOT = Path(__file__).parents[3]
+
+DETACHED = (
+    "tests/unit/local/test_local_faults.py::test_nothing_is_left_when_a_job_has_ended",
+    "tests/unit/local/test_local_faults.py::test_ranks_that_do_not_listen_are_killed_with_all_they_started",
+)
+"""What a rank has detached from its session comes home to its agent on Linux alone, and docs say so."""
+
+SUITES = {
+    "client": ("tests/unit/test_trainer.py", "tests/unit/test_job.py", "tests/unit/records"),
+    "contract": ("tests/contract", "-k", "local"),
+    "local": ("tests/unit/local", *(word for test in DETACHED for word in ("--deselect", test))),
+}
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory):
+    return interpreter.make(tmp_path_factory.mktemp("portable"))
+
+
+def test_the_interpreter_has_nothing_of_linux(python):
+    look = (
+        "import ctypes, fcntl, os, signal, socket\n"
+        "for module, name in ((fcntl, 'F_OFD_SETLK'), (os, 'sched_getaffinity'), (signal, 'sigtimedwait'),\n"
+        "                     (ctypes.CDLL(None), 'prctl'), (socket, 'TCP_KEEPIDLE')):\n"
+        "    assert not hasattr(module, name), name\n"
+        "assert not os.path.exists('/proc/self')\n"
+        "try:\n"
+        "    socket.socket().bind(('127.94.0.1', 0))\n"
+        "except OSError:\n"
+        "    print('gone')\n"
+    )
+    told = subprocess.run([python, "-I", "-S", "-c", look], capture_output=True, text=True, check=False)
+    assert (told.stdout, told.stderr) == ("gone\n", "")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_suites_hold_without_what_only_linux_has(python, suite):
+    words = [python, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *SUITES[suite]]
+    told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
+    assert " passed" in told.stdout
+
+
+KILLED_AT_A_START = """
+import os, signal, subprocess, sys, time
+from gputrain.entrypoint import processes, ranks
+
+def start(how, *words):
+    if how == "rank":
+        ranks.Rank(0, 0, "").start(words, os.environ)
+    else:
+        processes.start(words, os.environ, "/", 1)
+
+def killed(do, after_s):
+    def strike(*words, **how):
+        done = do(*words, **how)
+        if done:
+            time.sleep(after_s)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+    return strike
+
+how, mark, after_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
+start(how, "sleep", "30")
+if how == "rank":
+    subprocess.Popen = killed(subprocess.Popen, after_s)
+else:
+    os.fork = killed(os.fork, after_s)
+start(how, sys.executable, "-c", "import time; time.sleep(30)", mark)
+"""
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.001, 0.01, 0.1])
+@pytest.mark.parametrize("how", ["rank", "agent"])
+def test_a_child_goes_with_a_parent_that_is_killed_as_it_starts_it(python, tmp_path, how, after_s):
+    mark = f"child-of-{tmp_path}"
+    words = [python, "-c", KILLED_AT_A_START, how, mark, str(after_s)]
+    told = subprocess.run(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+    assert (told.returncode, told.stderr) == (-signal.SIGKILL, "")
+    until = time.monotonic() + 5.0
+    while left := [one for one in _command_lines() if mark in one]:
+        assert time.monotonic() < until, left
+        time.sleep(0.02)
+
+
+def _command_lines():
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield path.read_text(errors="replace")
+
+
+WINDOWS = """
+import asyncio, multiprocessing, os, random, signal, ssl, subprocess, sys, tempfile, threading
+import concurrent.futures.thread, logging  # which ask at their import where they are
+for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
+    sys.modules[name] = None
+for module, names in (
+    (os, "fork forkpty register_at_fork geteuid getuid getpgid killpg setsid set_blocking sysconf statvfs "
+         "O_NOFOLLOW O_CLOEXEC O_DIRECTORY O_NONBLOCK WNOHANG WIFSIGNALED WTERMSIG WEXITSTATUS uname chown"),
+    (signal, "SIGCHLD SIGHUP SIGQUIT SIGKILL SIGPIPE SIGURG SIGRTMIN pthread_sigmask sigtimedwait alarm"),
+):
+    for name in names.split():
+        if hasattr(module, name):
+            delattr(module, name)
+"""
+"""What Python has not on Windows: paths, processes and line ends stay those of this machine."""
+
+
+THERE = ("entrypoint", "keeper", "ddp", "backends/local", "records/folder.py")
+"""What runs on Linux alone, or for `Local` alone."""
+
+
+def test_the_client_calls_nothing_that_windows_lacks():
+    root = ROOT / "gputrain"
+    files = [str(one) for one in root.rglob("*.py") if not one.relative_to(root).as_posix().startswith(THERE)]
+    words = ["--platform", "win32", "--follow-imports", "silent", "--cache-dir", ".mypy_cache/win32"]
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", *words, *files], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stdout
+
+
+def test_local_is_refused_by_name_where_there_are_no_processes_of_unix():
+    told = _on_windows("from gputrain import Local\nLocal()\n")
+    assert "Local does not run on" in told.stderr
+    assert "WSL" in told.stderr
+
+
+@pytest.mark.parametrize("backend", ["vertex", "compute"])
+def test_the_clouds_work_from_a_client_without_them(tmp_path, backend):
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    (tmp_path / "gputrain.toml").write_text("[vertex]\nmanagement_fee = 0.2\n")
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        cloud.add_bucket("my-bucket", location="us-central1")
+        here = {"ENDPOINT": cloud.endpoints.url, "PROJECT": cloud.project, "BACKENDS": backend}
+        here |= {"REGIONS": "us-central1", "BUCKET": "gs://my-bucket"}
+        env = {**os.environ, **{f"GPUTRAIN_{name}": value for name, value in here.items()}}
+        made = _cli(["submit", "train.py", "--gpu", "L4:1", "--detach"], tmp_path, env)
+        assert made.returncode == 0, made.stdout + made.stderr
+        name = re.search(r"\btrain-[a-z0-9-]+", made.stdout)[0]
+        for words in (["jobs"], ["show", name], ["cancel", name]):
+            told = _cli(words, tmp_path, env)
+            assert told.returncode == 0, told.stdout + told.stderr
+            assert name in told.stdout
+
+
+def _cli(words, folder, env):
+    return _on_windows(f"from gputrain.cli import main\nsys.exit(main({words!r}))\n", folder, env)
+
+
+def _on_windows(text, cwd=ROOT, env=None):
+    words = [sys.executable, "-c", WINDOWS + text]
+    return subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, check=False)
