@@ -1,0 +1,67 @@
+"""Rows of one table as one test, which looks at every row before it fails."""
+
+import contextlib
+import functools
+import inspect
+
+import pytest
+
+FAULTS = (Exception, pytest.fail.Exception)
+
+
+def each(names, rows):
+    """Run a test for each row, as pytest.mark.parametrize does, but as one case that names all rows at fault.
+
+    A row has its own monkeypatch and tmp_path; the rows share all other fixtures.
+    """
+    names = [name.strip() for name in names.split(",")]
+    rows = [_values(row, len(names)) for row in rows]
+    assert rows, "a table without rows proves nothing"
+
+    def loop(test):
+        @functools.wraps(test)
+        def looped(**fixtures):
+            faults = {}
+            for number, row in enumerate(rows):
+                with _recorded(faults, number), _own(fixtures, number) as own:
+                    test(**own, **dict(zip(names, row, strict=True)))
+            if faults:
+                message = [f"{len(faults)} of {len(rows)} rows fail:"]
+                message += [
+                    f"  {rows[at]!r:.200}: {type(one).__name__}: {one!s:.500}" for at, one in faults.items()
+                ]
+                raise AssertionError("\n".join(message)) from next(iter(faults.values()))
+
+        signature = inspect.signature(test)
+        kept = [one for one in signature.parameters.values() if one.name not in names]
+        looped.__signature__ = signature.replace(parameters=kept)
+        return looped
+
+    return loop
+
+
+def _values(row, count):
+    if hasattr(row, "marks"):  # pytest.param
+        assert not row.marks, "a row of a loop cannot be marked"
+        return row.values
+    return (row,) if count == 1 else tuple(row)
+
+
+@contextlib.contextmanager
+def _recorded(faults, number):
+    try:
+        yield
+    except FAULTS as fault:
+        faults[number] = fault
+
+
+@contextlib.contextmanager
+def _own(fixtures, number):
+    with contextlib.ExitStack() as stack:
+        own = dict(fixtures)
+        if "monkeypatch" in own:
+            own["monkeypatch"] = stack.enter_context(own["monkeypatch"].context())
+        if "tmp_path" in own:
+            own["tmp_path"] = own["tmp_path"] / f"row-{number}"
+            own["tmp_path"].mkdir()
+        yield own
