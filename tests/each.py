@@ -27,9 +27,7 @@ def each(names, rows):
                     test(**own, **dict(zip(names, row, strict=True)))
             if faults:
                 message = [f"{len(faults)} of {len(rows)} rows fail:"]
-                message += [
-                    f"  {rows[at]!r:.200}: {type(one).__name__}: {one!s:.500}" for at, one in faults.items()
-                ]
+                message += [f"  {rows[number]!r:.200}: {fault!r:.500}" for number, fault in faults.items()]
                 raise AssertionError("\n".join(message)) from next(iter(faults.values()))
 
         signature = inspect.signature(test)

@@ -14,9 +14,7 @@ def test_all_rows_are_looked_at_and_each_that_fails_is_named():
         assert number == 2, "odd"
         pytest.fail("even")
 
-    message = (
-        r"(?s)3 of 3 rows.*'one'.: AssertionError: odd.*'two'.: Failed: even.*'three'.: AssertionError: odd"
-    )
+    message = "(?s)3 of 3 rows.*'one'.: .*odd.*'two'.: even.*'three'.: .*odd"
     with pytest.raises(AssertionError, match=message):
         test()
     assert seen == [1, 2, 3]
