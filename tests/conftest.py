@@ -1,6 +1,7 @@
 """Shared by all tests: state goes to a folder of the test, and nothing is shown."""
 
 import itertools
+import json
 import os
 import signal
 import sys
@@ -53,3 +54,18 @@ def slurmlike_here(slurmlike, monkeypatch):
     """The same on this process's path."""
     monkeypatch.syspath_prepend(slurmlike)
     return slurmlike
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The figures of tests/house/test_sizes.py, beside their limits."""
+    rows = [
+        row
+        for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ()))
+        for name, value in getattr(report, "user_properties", ())
+        if name == "house" and report.when == "call"
+        for row in json.loads(value)
+    ]
+    if rows:
+        terminalreporter.section("sizes and walk (tests/house/sizes.toml)", sep="-")
+        for figure, value, limit in sorted(rows):
+            terminalreporter.write_line(f"{figure:<24} {value:>8,} of {limit:>8,}")

@@ -177,7 +177,7 @@ class Driver:
         for number in left:
             self._fail(number, why)
 
-    def _run(self) -> None:
+    def _run(self) -> None:  # noqa: C901
         while not self.stop.is_set():
             with self._lock:
                 if self._thread is not threading.current_thread():  # another is, as its start was struck

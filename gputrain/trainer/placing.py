@@ -112,7 +112,7 @@ class Placing:
         except GputrainError as error:  # what is left says of each place what it answered: no harm
             log.info("the record of %s stays: %s", self._job_id, error.what)
 
-    def _found(self) -> Placed | None:
+    def _found(self) -> Placed | None:  # noqa: C901
         """The job, if somebody has asked for it and it came; who is at it now is waited for."""
         self._shared = None
         while True:

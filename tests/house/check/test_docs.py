@@ -28,11 +28,12 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_examples_in_docstrings_run(name, monkeypatch):
+def test_the_examples_in_docstrings_run(monkeypatch):
     monkeypatch.chdir(ROOT)
-    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert not failed
+    options = doctest.NORMALIZE_WHITESPACE
+    results = {name: doctest.testmod(importlib.import_module(name), optionflags=options) for name in MODULES}
+    assert not {name: one.failed for name, one in results.items() if one.failed}
+    assert sum(one.attempted for one in results.values()) > 100
 
 
 def blocks(page):
@@ -49,36 +50,3 @@ def test_the_python_on_a_page_runs_from_top_to_bottom(page, tmp_path):
         [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_links_between_pages_lead_somewhere():
-    links = [
-        (page, target)
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
-        if "://" not in target
-    ]
-    assert not [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()]
-
-
-DECISIONS = ROOT / "docs" / "design" / "decisions"
-
-
-def test_every_decision_has_a_number_of_its_own():
-    told = [int(page.name[:4]) for page in sorted(DECISIONS.glob("*.md"))]
-    assert told == list(range(1, len(told) + 1))
-
-
-@pytest.mark.parametrize("page", sorted(DECISIONS.glob("*.md")), ids=lambda page: page.name)
-def test_a_decision_is_titled_by_its_number(page):
-    assert page.read_text().startswith(f"# {int(page.name[:4])}. ")
-
-
-def test_a_decision_is_linked_by_its_number():
-    links = [
-        (page.name, number, target)
-        for page in PAGES
-        for number, target in re.findall(r"\[decision (\d+)\]\((\S+?)\)", page.read_text())
-    ]
-    assert links
-    assert not [link for link in links if int(link[1]) != int(Path(link[2]).name[:4])]
