@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 FAULTS = (Exception, pytest.fail.Exception)
+PARAM = type(pytest.param())
 
 
 def each(names, rows):
@@ -14,8 +15,9 @@ def each(names, rows):
 
     A row has its own monkeypatch and tmp_path; the rows share all other fixtures.
     """
-    names = [name.strip() for name in names.split(",")]
-    rows = [_values(row, len(names)) for row in rows]
+    alone = isinstance(names, str)
+    names = (names,) if alone else names
+    rows = [row.values if isinstance(row, PARAM) else (row,) if alone else row for row in rows]
     assert rows, "a table without rows proves nothing"
 
     def loop(test):
@@ -36,13 +38,6 @@ def each(names, rows):
         return looped
 
     return loop
-
-
-def _values(row, count):
-    if hasattr(row, "marks"):  # pytest.param
-        assert not row.marks, "a row of a loop cannot be marked"
-        return row.values
-    return (row,) if count == 1 else tuple(row)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from tests.each import each
 def test_all_rows_are_looked_at_and_each_that_fails_is_named():
     seen = []
 
-    @each("number, word", [(1, "one"), pytest.param(2, "two", id="second"), (3, "three")])
+    @each(("number", "word"), [(1, "one"), pytest.param(2, "two", id="second"), (3, "three")])
     def test(number, word):
         seen.append(number)
         assert number == 2, "odd"
