@@ -2,12 +2,11 @@
 
 import re
 
-import pytest
-
 from gputrain import catalog
 from gputrain.catalog import Confidence, GpuNetworking
 from gputrain.catalog.fabrics import FABRICS, nccl_defaults
 from gputrain.catalog.families import FAMILIES
+from tests.each import each
 
 SHAPES = {shape.machine_type: shape for shape in catalog.shapes()}
 ROWS = [(kind, row) for kind, shape in SHAPES.items() for row in catalog.fabrics(shape)]
@@ -17,7 +16,7 @@ def test_every_family_has_its_rows_and_nothing_else_has():
     assert set(FABRICS) == set(FAMILIES)
 
 
-@pytest.mark.parametrize(("kind", "row"), ROWS, ids=[f"{kind}-{row.networking}" for kind, row in ROWS])
+@each(("kind", "row"), ROWS)
 def test_a_row_is_whole(kind, row):
     shape = SHAPES[kind]
     assert all(catalog.source(key) for key in row.sources)
@@ -32,7 +31,7 @@ def test_a_row_is_whole(kind, row):
         assert not re.search(r"[{}]", shown)
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@each("kind", SHAPES)
 def test_the_last_way_needs_nothing_and_the_fastest_comes_first(kind):
     ways = catalog.fabrics(SHAPES[kind])
     if not ways:
@@ -43,7 +42,7 @@ def test_the_last_way_needs_nothing_and_the_fastest_comes_first(kind):
     assert rates == sorted(rates, reverse=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "networking", "nics", "gbps"),
     [
         ("a4-highgpu-8g", "gib", 9, 400),

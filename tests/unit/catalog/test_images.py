@@ -1,13 +1,14 @@
 import pytest
 
 from gputrain import catalog
+from tests.each import each
 
 
 def faults(image, on, **kwargs):
     return [fault.what for fault in catalog.image_faults(image, on, **kwargs)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("image", "cuda"),
     [
         ("pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime", "11.7"),

@@ -4,9 +4,10 @@ import pytest
 
 from gputrain import catalog
 from gputrain.errors import SpecError, UnknownGpuError
+from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "kind"),
     [
         ("H100", "H100"),
@@ -51,7 +52,7 @@ def test_what_is_like_nothing_gets_the_whole_list():
     assert "H100" in caught.value.fix
 
 
-@pytest.mark.parametrize("nothing", ["", "  ", "--", None, 7, ["H100"], b"H100"])
+@each("nothing", ["", "  ", "--", None, 7, ["H100"], b"H100"])
 def test_what_is_no_name_is_a_clear_error(nothing):
     with pytest.raises(UnknownGpuError, match="is not the name of a GPU"):
         catalog.find(nothing)
@@ -80,7 +81,7 @@ def test_a_gone_gpu_is_never_suggested():
     assert "P100" not in caught.value.nearest
 
 
-@pytest.mark.parametrize(
+@each(
     ("card", "nearest"),
     [
         ("RTX 4090", "L4"),

@@ -3,12 +3,13 @@ import pytest
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import NoFitError
+from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 FLEX, RESERVED = ProvisioningModel.FLEX_START, ProvisioningModel.RESERVATION_BOUND
 
 
-@pytest.mark.parametrize(
+@each(
     ("machine_type", "region", "model", "usd_h"),
     [
         ("a2-highgpu-1g", "us-central1", STANDARD, 3.673385),

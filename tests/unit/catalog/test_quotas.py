@@ -2,12 +2,13 @@ import pytest
 
 from gputrain import catalog
 from gputrain.catalog import Confidence, ProvisioningModel, Service
+from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 FLEX, RESERVED = ProvisioningModel.FLEX_START, ProvisioningModel.RESERVATION_BOUND
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "metric", "quota_id", "family"),
     [
         ("T4", "NVIDIA_T4_GPUS", "NVIDIA-T4-GPUS-per-project-region", None),

@@ -6,6 +6,7 @@ import pytest
 
 from gputrain import catalog
 from gputrain.catalog import Service
+from tests.each import each
 
 
 def test_a_row_is_frozen():
@@ -46,7 +47,7 @@ def test_rows_inside_a_row_are_spread_out_in_its_table():
     assert "note" not in cells
 
 
-@pytest.mark.parametrize(
+@each(
     "shown",
     [
         catalog.gpus(),
@@ -60,7 +61,6 @@ def test_rows_inside_a_row_are_spread_out_in_its_table():
         catalog.price("g2-standard-4", "us-central1"),
         catalog.not_sold("RTX 4090"),
     ],
-    ids=lambda shown: type(shown).__name__,
 )
 def test_everything_shows_as_a_table_in_a_notebook_and_a_terminal(shown):
     from rich.console import Console

@@ -5,13 +5,14 @@ import pytest
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import NoFitError, UnknownGpuError
+from tests.each import each
 
 
 def types(shapes):
     return [shape.machine_type for shape in shapes]
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "count", "machine_types"),
     [
         ("H100", 2, ["a3-highgpu-2g"]),
@@ -30,7 +31,7 @@ def test_a_kind_and_a_count_give_the_machines_that_carry_it(gpu, count, machine_
     assert types(catalog.shapes(gpu, count)) == machine_types
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "counts"),
     [
         ("H100", (1, 2, 4, 8)),
@@ -117,7 +118,7 @@ def test_a_machine_type_alone_gives_its_shapes():
     assert {(shape.gpu.kind, shape.gpu_count) for shape in attached} == {("T4", 4), ("P4", 4), ("V100", 8)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "machine_type", "counts"),
     [
         ("T4", "n1-standard-32", [2, 4]),

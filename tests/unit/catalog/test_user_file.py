@@ -9,6 +9,7 @@ import pytest
 
 from gputrain.catalog import load
 from gputrain.catalog.load import FORMAT, UserFile, parsed, read, written
+from tests.each import each
 
 DAY = "2026-11-21"
 OURS = UserFile(
@@ -77,7 +78,7 @@ def test_a_damaged_file_is_left_aside_with_a_warning_that_says_what_to_do(tmp_pa
     assert "python -m gputrain.refresh" in said
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("", "no catalog"),

@@ -4,13 +4,12 @@ import importlib
 import pkgutil
 import re
 
-import pytest
-
 import gputrain
 from gputrain.causes import CAUSES
 from gputrain.errors import CapacityError, GputrainError, TransientError
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.refusals import kind_of, to_error
+from tests.each import each
 from tests.unit.gcp import errors_page
 from tests.unit.gcp.refusals_told import TOLD
 
@@ -40,7 +39,7 @@ def test_every_group_of_the_table_is_on_the_page():
     assert {kind.name for _, kinds in errors_page.GROUPS for kind in kinds} == {kind.name for kind in KINDS}
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@each("kind", KINDS)
 def test_each_example_is_told_as_its_own_kind(kind):
     example = TOLD[kind.name].example
     assert kind_of(example) is kind
@@ -50,7 +49,7 @@ def test_each_example_is_told_as_its_own_kind(kind):
     assert error.fix
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@each("kind", KINDS)
 def test_what_is_tried_again_is_not_tried_elsewhere_and_what_lacks_room_is(kind):
     assert not (kind.error.retryable and kind.goes_elsewhere)
     assert kind.error.retryable == issubclass(kind.error, TransientError)

@@ -15,6 +15,7 @@ from gputrain.errors import AuthError, ProviderError, SpecError, TransientError
 from gputrain.gcp import Access, Api, Endpoints, UnclearError, translated
 from gputrain.gcp.wire import _TimedReader
 from gputrain.retry import LOOK, ONCE, QUEUE, READ, Policy
+from tests.each import each
 from tests.unit.gcp.answering import Token, well
 
 ROOT = Path(__file__).parents[3]
@@ -97,14 +98,14 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@each("body", BODIES.values())
 def test_a_body_that_is_no_json_object_is_unclear(serve, body):
     server = serve(lambda _: (200, body, {}))
     with pytest.raises(UnclearError):
         Access(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@each("body", BODIES.values())
 def test_a_read_gets_over_one_bad_body(serve, body):
     answers = iter([body, b'{"name": "a"}'])
     server = serve(lambda _: (200, next(answers), {}))

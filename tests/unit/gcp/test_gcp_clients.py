@@ -8,6 +8,7 @@ from google.cloud.compute_v1 import ImagesClient
 from gputrain.errors import ProviderError, RequestError
 from gputrain.gcp import Access, MissingError, UnclearError
 from gputrain.retry import LOOK, ONCE
+from tests.each import each
 from tests.unit.gcp.answering import Token
 
 
@@ -66,7 +67,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@each("body", BODIES.values())
 def test_a_body_that_is_no_json_object_is_unclear_to_a_client_too(serve, body):
     server = serve(lambda _: (200, body, {"Content-Type": "application/json"}))
     with pytest.raises(UnclearError):

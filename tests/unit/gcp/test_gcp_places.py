@@ -6,6 +6,7 @@ import pytest
 
 from gputrain.gcp import Access, Endpoints
 from gputrain.gcp.places import NO_ITEMS, aggregated
+from tests.each import each
 from tests.unit.gcp.answering import Token
 
 A = {"instances": [{"name": "a"}]}
@@ -26,7 +27,7 @@ def listed(serve):
     return read
 
 
-@pytest.mark.parametrize(
+@each(
     ("part", "names"),
     [
         (A, {"a"}),
@@ -40,7 +41,6 @@ def listed(serve):
         ({"instances": 7}, None),
         (7, None),
     ],
-    ids=str,
 )
 def test_a_zone_is_known_where_its_part_can_be_read_or_says_that_it_is_empty(listed, part, names):
     found = listed({"items": {"zones/x-a": part, "zones/x-b": {"instances": [{"name": "b"}]}}})

@@ -36,6 +36,7 @@ from gputrain.gcp.answer import CANONICAL, QuotaFact, Surface, answer_of_json, a
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.refusals import gravest
+from tests.each import each
 from tests.unit.gcp.refusals_told import TOLD
 
 STOCKOUT = {
@@ -104,9 +105,7 @@ SEEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "facts"), SEEN, ids=[f"{k.__name__}-{n}" for n, (_, k, _f) in enumerate(SEEN)]
-)
+@each(("body", "kind", "facts"), SEEN)
 def test_what_google_says_becomes_the_error_that_says_what_to_do(body, kind, facts):
     error = to_error(answer_of_json({"error": body}, status=int(body["code"])), "create the job")
     assert type(error) is kind
@@ -156,7 +155,7 @@ TOLD_BY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "told"), TOLD_BY)
+@each(("said", "told"), TOLD_BY)
 def test_facts_are_told_by_whatever_part_of_an_answer_has_them(said, told):
     error = to_error(Answer(**said), "create the job")
     assert told.get("fix", "") in error.fix
@@ -254,7 +253,7 @@ BY_SURFACE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("surface", BY_SURFACE, ids=lambda one: one.name)
+@each("surface", BY_SURFACE)
 def test_what_a_status_or_a_canonical_code_alone_means_is_the_table(surface):
     told = {
         word: to_error(

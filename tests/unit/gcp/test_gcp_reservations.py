@@ -7,6 +7,7 @@ import pytest
 
 from gputrain.gcp import Access, Endpoints
 from gputrain.gcp.reservations import Reservation, judged, project_of, read
+from tests.each import each
 from tests.unit.gcp.answering import Token
 
 ZONE, MACHINE = "us-central1-a", "a3-highgpu-8g"
@@ -14,7 +15,7 @@ HELD = Reservation(zone=ZONE, status="READY", machine_type=MACHINE, accelerator=
 L4 = ("nvidia-l4", 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("held", "why"),
     [
         ({}, ""),
@@ -98,7 +99,7 @@ def listed(serve):
     return ask
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "body", "found"),
     [
         ("r", BODY, (READ,)),

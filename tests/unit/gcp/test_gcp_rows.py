@@ -15,6 +15,7 @@ from gputrain.errors import GputrainError, Scope
 from gputrain.gcp import Access, UnclearError
 from gputrain.gcp.kinds import KINDS
 from gputrain_emulator.failures import LIST, ROWS, VERTEX_ROWS
+from tests.each import each
 
 REGION, ZONE = "us-central1", "us-central1-a"
 BODY = {
@@ -204,7 +205,7 @@ def name_of(case):
     return case if isinstance(case, str) else f"{case[0]}-{case[1].value}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@each("case", CASES)
 def test_each_row_is_told_in_googles_words_with_what_to_do(told, cloud, case):
     row = case if isinstance(case, str) else case[0]
     error = told[case]
@@ -232,7 +233,7 @@ def test_every_row_of_the_book_has_its_kind():
     assert set(EXPECTED) | set(LISTS) == set(ROWS) | set(VERTEX_ROWS)
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@each("case", CASES)
 def test_each_row_reaches_as_far_as_its_kind_says_and_pickles(told, case):
     error = told[case]
     (kind,) = (kind for kind in KINDS if kind.name == error.kind)

@@ -25,6 +25,7 @@ from gputrain_emulator import faults, oauth
 from gputrain_emulator.errors import Style
 from gputrain_emulator.failures import ROWS, fault
 from gputrain_emulator.faults import RawReply
+from tests.each import each
 
 NAMES = {
     "project": "my-project",
@@ -154,7 +155,7 @@ def test_an_account_that_may_not_be_impersonated_is_a_missing_permission():
     )
 
 
-@pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == "in the operation"])
+@each("row", [row for row, failure in ROWS.items() if failure.where == "in the operation"])
 def test_what_an_operations_result_raises_is_told_as_the_operation_is(row):
     """`ExtendedOperation.result()` raises so (google-api-core 2.44.0, `_handle_refreshed_operation`)."""
     made = fault(row, **NAMES)
@@ -202,8 +203,8 @@ def of_module(name):
 STUMBLES = (ZeroDivisionError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
-@pytest.mark.parametrize("kind", STUMBLES)
-@pytest.mark.parametrize("module", ["google.api_core.x", "requests.x", "urllib3", "proto.x", "grpc._x"])
+@each("kind", STUMBLES)
+@each("module", ["google.api_core.x", "requests.x", "urllib3", "proto.x", "grpc._x"])
 def test_what_a_library_stumbles_over_in_an_answer_is_unclear(module, kind):
     def stumble():
         raise kind("over it")
@@ -235,7 +236,7 @@ LOGINS = [
 ]
 
 
-@pytest.mark.parametrize(("raised", "status", "codes", "message"), LOGINS)
+@each(("raised", "status", "codes", "message"), LOGINS)
 def test_a_login_that_failed_is_read_from_whatever_google_auth_put_into_it(raised, status, codes, message):
     answer = read_answer(raised)
     assert (answer.surface, answer.status, answer.codes) == (Surface.AUTH, status, codes)
@@ -257,7 +258,7 @@ CALLS_BY_GRPC = [
 ]
 
 
-@pytest.mark.parametrize(("raised", "status", "canonical", "message", "reasons"), CALLS_BY_GRPC)
+@each(("raised", "status", "canonical", "message", "reasons"), CALLS_BY_GRPC)
 def test_a_call_that_failed_over_grpc_is_read_from_its_exception(raised, status, canonical, message, reasons):
     answer = read_answer(raised)
     assert (answer.surface, answer.status, answer.canonical) == (Surface.VERTEX, status, canonical)

@@ -16,6 +16,7 @@ import requests
 from gputrain.errors import AuthError, RequestError
 from gputrain.gcp import Access, Endpoints, translated
 from gputrain.retry import READ
+from tests.each import each
 from tests.unit.gcp.answering import Token
 
 
@@ -37,9 +38,7 @@ def test_a_folder_in_the_place_of_credentials_is_named(key):
         of_default()
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"[]", b"1", b'"x"', b"null", b"\xff\xfe", b"[" * 100_000, b'{"type": []}']
-)
+@each("text", [b"", b"[]", b"1", b'"x"', b"null", b"\xff\xfe", b"[" * 100_000, b'{"type": []}'])
 def test_credentials_of_another_shape_are_none(key, text):
     key.write_bytes(text)
     with pytest.raises(AuthError):

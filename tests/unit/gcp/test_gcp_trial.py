@@ -15,6 +15,7 @@ from gputrain.gcp import Access, Endpoints
 from gputrain.gcp.endpoints import GOOGLE, asked_for, is_channel_here, is_googles, leads_here, on_trial, reach
 from gputrain.gcp.trial import fitted
 from gputrain_emulator.accounts import Accounts
+from tests.each import each
 
 ROOT = Path(__file__).parents[3]
 URL = "http://127.0.0.1:18080"
@@ -43,7 +44,7 @@ def test_no_command_of_any_remedy_goes_to_google_on_a_trial():
     assert [fitted(text, URL) for text in once] == once
 
 
-@pytest.mark.parametrize(
+@each(
     ("fix", "there"),
     [
         ("gcloud storage buckets create gs://b-1 --project p --location us-east4",
@@ -58,7 +59,7 @@ def test_no_command_of_any_remedy_goes_to_google_on_a_trial():
          lambda cloud: cloud.world.part(Accounts).missing == {MISSING[0]}),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("is_open", [True, False])
+@each("is_open", [True, False])
 def test_what_the_emulator_is_told_instead_is_done(fix, there, is_open):
     with gputrain_emulator.start(anonymous=is_open) as cloud:
         cloud.enable_api("compute", enabled=False)
@@ -102,7 +103,7 @@ def test_an_address_with_half_a_token_is_refused(url):
         reach(url)
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "here", "googles"),
     [
         ("http://127.0.0.1:1", True, False),

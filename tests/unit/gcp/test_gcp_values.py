@@ -14,6 +14,7 @@ from gputrain.gcp.answer import LONGEST, QuotaFact, Surface, answer_of_json, cut
 from gputrain.gcp.credentials import LockedCredentials, locked
 from gputrain.gcp.forms import whole_number
 from gputrain.gcp.wire import Reply
+from tests.each import each
 from tests.unit.gcp.answering import Token
 
 
@@ -61,7 +62,7 @@ def test_a_users_label_cannot_hide_ours():
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("metric", "dimensions", "is_global"),
     [
         ("GPUS_ALL_REGIONS", {}, True),
@@ -99,7 +100,7 @@ def test_who_shows_an_access_shows_no_token():
     assert repr(Access(project="p", credentials=Token("hush"), endpoints=hush)) == "Access(project='p')"
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "count"),
     [
         (0, 0),
@@ -170,7 +171,7 @@ BODIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("error", "told"), BODIES)
+@each(("error", "told"), BODIES)
 def test_of_an_errors_body_what_has_googles_form_is_read_and_the_rest_passed_over(error, told):
     answer = answer_of_json({"error": error})
     assert {name: getattr(answer, name) for name in told} == told
@@ -213,7 +214,7 @@ def test_whose_address_it_is_and_of_which_place_is_told_by_its_path(url, surface
     assert (answer_of_json({}, url=url).surface, place_of(url)) == (surface, place)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "told"),
     [("7", 7.0), ("30s", 30.0), ("1.5s", 1.5), ("", None), ("s", None), ("-1", None), (7, None)],
 )
@@ -241,9 +242,7 @@ def test_threads_that_were_refused_together_renew_a_token_once():
     assert locked(credentials) is credentials
 
 
-@pytest.mark.parametrize(
-    "kind", [OSError, ZeroDivisionError, AttributeError, KeyError, RecursionError, TypeError, ValueError]
-)
+@each("kind", [OSError, ZeroDivisionError, AttributeError, KeyError, RecursionError, TypeError, ValueError])
 def test_whatever_a_file_of_credentials_makes_google_auth_stumble_over_there_are_none(monkeypatch, kind):
     def stumble(**_):
         raise kind("over it")

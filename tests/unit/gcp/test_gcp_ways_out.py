@@ -1,8 +1,7 @@
 """Where VMs without addresses get to: what Google's two documents of a network together say."""
 
-import pytest
-
 from gputrain.backends.compute.networks import WaysOut, commands, ways_out
+from tests.each import each
 
 HOST = "https://www.googleapis.com/compute/v1/projects/p"
 NETWORK = f"{HOST}/global/networks/n"
@@ -21,7 +20,7 @@ ALL = {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"}
 OURS = {"subnetworks": [{"name": SUBNETWORK.replace("www.googleapis.com/compute", "compute.googleapis.com")}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("has_access", "routers", "google", "internet"),
     [
         (True, [], True, False),

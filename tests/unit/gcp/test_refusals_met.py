@@ -18,6 +18,7 @@ from gputrain.gcp.answer import Answer, Surface
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.kinds.kind import Mark, words
 from gputrain.gcp.refusals import kind_of, to_error
+from tests.each import each
 from tests.unit.gcp.refusals_told import TOLD
 
 FILE = Path(__file__).with_name("refusals_met.tsv")
@@ -55,7 +56,7 @@ def test_nearly_all_of_them_are_read_rightly(half, capsys):
     assert 1 - len(wrong) / len(ones) >= TARGET, wrong
 
 
-@pytest.mark.parametrize("one", MET, ids=lambda one: f"{one['kind']}-{one['source'][-5:]}")
+@each("one", MET)
 def test_none_is_repeated_as_if_it_would_pass_there(one):
     error = to_error(answer_of(one), "make the VMs")
     assert not isinstance(error, TransientError) or one["kind"] in PASSING
@@ -83,7 +84,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "surface", "code", "message"), PATTERNS)
+@each(("kind", "surface", "code", "message"), PATTERNS)
 def test_words_alone_are_enough_where_the_table_has_a_pattern_for_them(kind, surface, code, message):
     found = kind_of(Answer(surface=surface, codes=words(code), message=message))
     assert found is not None
