@@ -15,7 +15,7 @@ from gputrain.metrics import Metrics
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator.storage import Storage
-from tests.road import Road
+from tests.unit.steps import Steps
 
 VALUES = st.recursive(
     st.one_of(
@@ -70,7 +70,7 @@ class World:
         self.cloud = cloud
         spec = TrainingSpec(script=script, gpu="L4:1", max_run_duration="1h")
         names = ("good", "runs", "gone")
-        self.refs = {name: Road(self.backend()).submit(spec, job_id=name) for name in names}
+        self.refs = {name: Steps(self.backend()).submit(spec, job_id=name) for name in names}
         cloud.clock.advance(300)
         self.put("jobs/good/attempt-0/node-0/status", json.dumps({"schema": 2, "phase": "running"}).encode())
         cloud.compute.vms  # noqa: B018  # the world turns when it is looked at

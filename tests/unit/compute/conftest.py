@@ -6,7 +6,7 @@ import gputrain_emulator
 from emulator.tests import discovery
 from gputrain.backends.compute import ComputeEngine
 from gputrain_emulator.storage import Storage
-from tests.road import Road
+from tests.unit.steps import Steps
 
 REGION = "us-central1"
 
@@ -48,7 +48,7 @@ def backend(make):
 
 @pytest.fixture
 def road(backend):
-    return Road(backend)
+    return Steps(backend)
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from gputrain.backends.compute.settings import ROWS
 from gputrain.errors import SpecError, TransientError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
-from tests.road import Road
 from tests.unit.compute.test_compute_create import BULK, spec
+from tests.unit.steps import Steps
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_list_of_vms_is_read_the_more_seldom_the_more_pages_it_has(vms, fresh_
 
 
 def test_an_operation_is_waited_for_no_longer_than_is_said(cloud, backend, code):
-    Road(backend).submit(spec(code), job_id="bert-1")
+    Steps(backend).submit(spec(code), job_id="bert-1")
     sent = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
     cloud.compute.settings.provision_s = 2 * LONGEST_S
     operation = backend._calls.start("us-central1-b", "bulkInsert", sent, str(uuid.uuid4()))
@@ -40,7 +40,7 @@ def test_an_operation_is_waited_for_no_longer_than_is_said(cloud, backend, code)
 
 
 def test_jobs_of_another_backend_in_the_same_bucket_are_none_of_its_own(cloud, backend, code):
-    Road(backend).submit(spec(code), job_id="bert-1")
+    Steps(backend).submit(spec(code), job_id="bert-1")
     board = backend.recorder().board
     ask = board.read("bert-1").last
     other = attrs.evolve(board.read("bert-1"), job_id="bert-2", generation=0)

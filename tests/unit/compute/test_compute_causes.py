@@ -20,7 +20,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.failures import ROWS
 from gputrain_emulator.faults import Reshape, Stale
-from tests.road import Road, supervised
+from tests.unit.steps import Steps, supervised
 
 BULK = "compute.instances.bulkInsert"
 _ID = "11111111-1111-4111-8111-111111111111"
@@ -361,7 +361,7 @@ def test_a_list_that_is_incomplete_ends_no_job(cloud, road, code):
 
 def test_a_preempted_job_with_restarts_left_is_interrupted_and_resumed_once(cloud, make, code):
     cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
-    road = Road(make())
+    road = Steps(make())
     ref = submitted(road, code, provisioning_model="spot", max_restarts=1)
     cloud.preempt("bert-1-0-1")
     cloud.clock.advance(300)
@@ -377,7 +377,7 @@ def test_a_preempted_job_with_restarts_left_is_interrupted_and_resumed_once(clou
 
 def test_a_restart_goes_where_there_is_room(cloud, make, code):
     cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
-    road = Road(make())
+    road = Steps(make())
     ref = submitted(
         road, code, num_nodes=1, machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1
     )
@@ -391,14 +391,14 @@ def test_a_restart_goes_where_there_is_room(cloud, make, code):
 
 def test_a_list_that_lags_behind_a_new_gang_ends_no_job(cloud, make, code):
     cloud.compute.settings.list_lag_s = 120.0
-    ref = submitted(Road(make()), code)
+    ref = submitted(Steps(make()), code)
     seen = make().observe(ref)
     assert seen.state is State.PROVISIONING
     assert "gone" not in seen.detail
 
 
 def test_lists_that_lack_vms_which_are_there_end_no_job_however_old(cloud, make, code):
-    road = Road(make())
+    road = Steps(make())
     ref = submitted(road, code)
     names = [vm.name for vm in cloud.compute.vms.values()]
     cloud.clock.advance(1000)
@@ -422,7 +422,7 @@ def test_nothing_is_cleaned_after_half_a_list(cloud, road, row):
 
 def test_the_rest_of_a_half_dead_gang_goes_within_a_minute_and_the_whole_starts_again(cloud, make, code):
     cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
-    ref = submitted(Road(make()), code, provisioning_model="spot", max_restarts=1)
+    ref = submitted(Steps(make()), code, provisioning_model="spot", max_restarts=1)
     cloud.preempt("bert-1-0-1", to_stock=True)
     cloud.clock.advance(250)
     assert [vm.name for vm in cloud.compute.vms.values()] == ["bert-1-0-0"]
@@ -457,11 +457,11 @@ def trains(cloud, road, code):
 
 def test_the_rest_of_a_gang_whose_ranks_ran_goes_once_they_had_their_time_to_save(cloud, make, code):
     """Its agents end by themselves when a peer is lost, but for a guest that hangs."""
-    road = Road(make())
+    road = Steps(make())
     ref = trains(cloud, road, code)
     cloud.host_error("bert-1-0-1")
     cloud.clock.advance(60)
-    watcher = Road(make())
+    watcher = Steps(make())
     for wait_s, status in ((0, "RUNNING"), (170, "RUNNING"), (20, "STOPPING")):
         cloud.clock.advance(wait_s)
         watcher.supervise(ref)
@@ -478,7 +478,7 @@ def hide(cloud, name):
 
 
 def test_a_gang_that_trains_is_not_ended_as_lists_leave_a_vm_out(cloud, make, code):
-    road = Road(make())
+    road = Steps(make())
     ref = trains(cloud, road, code)
     hide(cloud, "bert-1-0-1")
     for _ in range(10):
@@ -491,7 +491,7 @@ def test_a_gang_that_trains_is_not_ended_as_lists_leave_a_vm_out(cloud, make, co
 
 def test_a_look_at_an_earlier_attempt_ends_nothing_of_the_next(cloud, make, code):
     cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
-    slow, quick = Road(make()), Road(make())
+    slow, quick = Steps(make()), Steps(make())
     ref = submitted(quick, code, provisioning_model="spot", max_restarts=1)
     cloud.preempt("bert-1-0-1", to_stock=True)
     cloud.clock.advance(250)
@@ -509,7 +509,7 @@ def test_a_look_at_an_earlier_attempt_ends_nothing_of_the_next(cloud, make, code
 
 
 def test_one_who_may_only_look_ends_nothing_and_still_sees(cloud, make, code):
-    ref = submitted(Road(make()), code)
+    ref = submitted(Steps(make()), code)
     cloud.host_error("bert-1-0-1")
     looks = {"compute.instances.list", "compute.instances.get", "compute.zoneOperations.list"}
     reader = cloud.caller("reader@example.com", looks | {"storage.objects.get", "storage.buckets.list"})

@@ -26,7 +26,7 @@ from gputrain.trainer import Trainer
 from gputrain_emulator import failures
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
 from gputrain_emulator.storage import Storage
-from tests.road import Road
+from tests.unit.steps import Steps
 
 BULK = "compute.instances.bulkInsert"
 
@@ -70,8 +70,8 @@ def test_a_submit_reads_six_times_beside_waiting_for_the_operation(cloud, road, 
 
 
 def test_the_same_id_gives_the_same_gang(cloud, make, code):
-    first = Road(make()).submit(spec(code), job_id="once-1")
-    assert Road(make()).submit(spec(code), job_id="once-1") == first
+    first = Steps(make()).submit(spec(code), job_id="once-1")
+    assert Steps(make()).submit(spec(code), job_id="once-1") == first
     assert len(made(cloud)) == 2
 
 
@@ -84,10 +84,10 @@ def test_a_lost_answer_makes_no_second_gang(cloud, road, code):
 
 
 def test_a_submit_that_died_after_the_write_is_taken_up(cloud, make, code):
-    dying = Road(make(sleep=_die))
+    dying = Steps(make(sleep=_die))
     with pytest.raises(SystemExit):
         dying.submit(spec(code), job_id="once-1")
-    ref = Road(make()).submit(spec(code), job_id="once-1")
+    ref = Steps(make()).submit(spec(code), job_id="once-1")
     assert vms(cloud) == ["once-1-0-0", "once-1-0-1"]
     assert len(made(cloud)) == 2
     assert make().observe(ref).state is State.PROVISIONING
@@ -95,10 +95,10 @@ def test_a_submit_that_died_after_the_write_is_taken_up(cloud, make, code):
 
 def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
     with pytest.raises(SystemExit):
-        Road(make(sleep=_die)).submit(spec(code), job_id="once-1")
+        Steps(make(sleep=_die)).submit(spec(code), job_id="once-1")
     cloud.clock.advance(60)
     for row in ("lock", "status-0.json"):
-        Road(make()).backend._access.post(
+        Steps(make()).backend._access.post(
             f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
             action="say what a guest says",
             params={"uploadType": "media", "name": f"jobs/once-1/attempt-0/{row}"},
@@ -108,7 +108,7 @@ def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
         make()._gangs.delete(vm.zone, vm.name)
     cloud.clock.advance(300)
     assert not cloud.compute.vms
-    Road(make()).submit(spec(code), job_id="once-1")
+    Steps(make()).submit(spec(code), job_id="once-1")
     assert len(made(cloud)) == 2
 
 
@@ -122,7 +122,7 @@ def test_four_clients_that_submit_the_same_job_at_once_make_one_gang(code):
         cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.1
         reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
         settings = {"regions": ["us-central1"], "bucket": "gs://my-bucket", **reach}
-        roads = [Road(ComputeEngine("my-project", **settings)) for _ in range(4)]
+        roads = [Steps(ComputeEngine("my-project", **settings)) for _ in range(4)]
         refs = []
         threads = [
             threading.Thread(target=lambda one=one: refs.append(one.submit(spec(code), job_id="once-1")))
@@ -246,12 +246,12 @@ def test_what_does_not_pass_ends_and_can_be_submitted_again(cloud, road, code, r
 
 
 def test_a_name_that_somebody_elses_vm_has_is_not_taken_up(cloud, make, code):
-    Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    Steps(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
     for vm in cloud.compute.vms.values():
         vm.resource["labels"] = {}
     cloud.world.part(Storage).objects.delete("my-bucket", "records/bert-1.json")
     with pytest.raises(RequestError, match="not of this job"):
-        Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+        Steps(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -281,12 +281,12 @@ def test_a_bucket_that_a_vms_label_does_not_bear_out_is_not_named(cloud, make, c
 
 
 def test_what_bears_our_own_home_and_keeps_a_name_is_cleaned_up_by_us(cloud, make, code):
-    Road(make()).submit(spec(code), job_id="bert-1")
+    Steps(make()).submit(spec(code), job_id="bert-1")
     for vm in cloud.compute.vms.values():
         vm.resource["labels"]["gputrain-gang"] = "00000000beef"
     cloud.world.part(Storage).objects.delete("my-bucket", "records/bert-1.json")
     with pytest.raises(RequestError, match="not of this job") as caught:
-        Road(make()).submit(spec(code), job_id="bert-1")
+        Steps(make()).submit(spec(code), job_id="bert-1")
     assert "trainer.clean_up()" in caught.value.fix
     assert len(Trainer(make()).clean_up()) == 2
 
@@ -302,7 +302,7 @@ def test_a_name_that_a_failed_try_still_holds_is_waited_for(cloud, road, code):
 
 
 def test_an_image_that_is_not_there_is_told_by_name_before_anything_is_made(cloud, make, code):
-    road = Road(make(image_family="deeplearning-platform-release/of-yesterday"))
+    road = Steps(make(image_family="deeplearning-platform-release/of-yesterday"))
     with pytest.raises(RequestError, match="image_family=") as caught:
         road.submit(spec(code))
     assert "of-yesterday" in caught.value.why
@@ -350,7 +350,7 @@ def test_a_quota_that_is_gone_between_plan_and_create_is_told_and_leaves_nothing
 
 def test_the_same_names_in_another_zone_are_another_gang(cloud, make, code):
     backend = make()
-    ref = Road(backend).submit(spec(code), job_id="bert-1")
+    ref = Steps(backend).submit(spec(code), job_id="bert-1")
     sent = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
     sent["instanceProperties"]["labels"]["gputrain-gang"] = "0123456789ab"
     operation = backend._calls.start("us-central1-b", "bulkInsert", sent, str(uuid.uuid4()))
@@ -366,9 +366,9 @@ def test_the_same_names_in_another_zone_are_another_gang(cloud, make, code):
 
 
 def test_a_list_that_lags_makes_no_second_gang(cloud, make, code):
-    Road(make()).submit(spec(code), job_id="once-1")
+    Steps(make()).submit(spec(code), job_id="once-1")
     cloud.fail("compute.instances.list", Stale(seconds=60.0), times=3)
-    Road(make()).submit(spec(code), job_id="once-1")
+    Steps(make()).submit(spec(code), job_id="once-1")
     assert len(made(cloud)) == 2
 
 
@@ -393,7 +393,7 @@ def test_a_specific_reservation_gives_what_the_zone_has_not(cloud, make, code):
     cloud.stock("us-central1-a", "g2-standard-4", 0)
     backend = make()
     wanted = spec(code, reservation="mine", provisioning_model="standard", max_restarts=1)
-    ref = Road(backend).submit(wanted, job_id="bert-1")
+    ref = Steps(backend).submit(wanted, job_id="bert-1")
     assert {vm.reservation.rpartition("/")[2] for vm in cloud.compute.vms.values()} == {"mine"}
     assert ref.place == "us-central1-a~my-bucket"
 
@@ -401,7 +401,7 @@ def test_a_specific_reservation_gives_what_the_zone_has_not(cloud, make, code):
 def test_an_open_reservation_is_used_by_whoever_asks_for_machines(cloud, make, code):
     reserve(cloud, "open", 2, is_specific=False)
     cloud.stock("us-central1-a", "g2-standard-4", 0)
-    Road(make()).submit(spec(code, provisioning_model="standard"), job_id="bert-1")
+    Steps(make()).submit(spec(code, provisioning_model="standard"), job_id="bert-1")
     assert {vm.reservation.rpartition("/")[2] for vm in cloud.compute.vms.values()} == {"open"}
 
 

@@ -8,8 +8,8 @@ from gputrain.records import MADE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain.trainer.ways import ways_on
-from tests.road import Road, supervised
 from tests.unit.records.values import record
+from tests.unit.steps import Steps, supervised
 
 MACHINE = "g2-standard-4"
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
@@ -25,7 +25,7 @@ def reclaimed(cloud, make, code):
             script=code, gpu="L4:1", machine_type=MACHINE, provisioning_model="spot",
             max_run_duration="10h", **{"num_nodes": 3, "max_restarts": 3, **fields},
         )  # fmt: skip
-        ref = Road(make()).submit(spec, job_id="bert-1")
+        ref = Steps(make()).submit(spec, job_id="bert-1")
         cloud.clock.advance(120)
         cloud.preempt("bert-1-0-1")
         for zone in ZONES:
@@ -135,7 +135,7 @@ def test_it_grows_again_with_its_next_start(cloud, make, reclaimed):
 
 def test_its_guests_are_told_so_that_sessions_reshard(make, code):
     spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=2, min_nodes=1, max_restarts=1)
-    request = Road(make()).request(spec)
+    request = Steps(make()).request(spec)
     assert request.body["job"]["env"]["GPUTRAIN_MIN_NODES"] == "1"
 
 

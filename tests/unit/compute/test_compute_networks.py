@@ -5,7 +5,7 @@ import pytest
 from gputrain.backends.compute.networks import NoWayOutError
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import networks
-from tests.road import Road
+from tests.unit.steps import Steps
 
 REGION = "us-central1"
 
@@ -39,7 +39,7 @@ def test_once_it_is_mended_the_same_backend_goes_on(shut_in, road, code):
 
 @pytest.mark.parametrize("settings", [{"external_ip": True}, {"check_network": False}])
 def test_whoever_says_so_is_let_through(shut_in, make, code, settings):
-    Road(make(**settings)).submit(spec(code))
+    Steps(make(**settings)).submit(spec(code))
     assert len(shut_in.compute.vms) == 1
 
 

@@ -15,7 +15,7 @@ from gputrain.backends.compute.calls import Calls, message, plain
 from gputrain.errors import RequestError, TransientError
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
-from tests.road import Road
+from tests.unit.steps import Steps
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "compute"
 ZONE = "us-central1-a"
@@ -137,7 +137,7 @@ def test_a_process_that_only_watches_does_without_the_client(code):
             "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
             credentials=cloud.credentials, sleep=cloud.clock.advance, now=cloud.clock.now,
         )  # fmt: skip
-        ref = Road(backend).submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"))
+        ref = Steps(backend).submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"))
         words = [sys.executable, "-c", WATCHER, cloud.endpoints.url]
         words += [cloud.world.callers.issue(cloud.owner), ref.uri]
         done = subprocess.run(words, capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import pytest
 
 from gputrain.backends.local import Local
 from gputrain.records import Code, Record
-from tests.road import Road
+from tests.unit.steps import Steps
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def local(tmp_path):
 
 @pytest.fixture
 def road(local):
-    return Road(local)
+    return Steps(local)
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ SUBMIT = """
 import sys
 from gputrain.backends.local import Local
 from gputrain.spec import TrainingSpec
-from tests.road import Road
-road = Road(Local(gpus=0, root=sys.argv[1]))
+from tests.unit.steps import Steps
+road = Steps(Local(gpus=0, root=sys.argv[1]))
 spec = TrainingSpec(script=sys.argv[2], env={"OWN": "ü€\\n'"}, args=["ü€"])
 assert road.end(road.submit(spec)).exit_code == 0
 """

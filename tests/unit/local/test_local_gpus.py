@@ -12,8 +12,8 @@ from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
-from tests.road import Road
 from tests.unit.local.conftest import none_left, one_of
+from tests.unit.steps import Steps
 
 HOLD = """
 import os, signal, sys, time
@@ -46,7 +46,7 @@ def machine(tmp_path, monkeypatch):
 @pytest.fixture
 def gpu_road(tmp_path):
     def make(**settings):
-        return Road(Local(root=tmp_path / "jobs", **settings))
+        return Steps(Local(root=tmp_path / "jobs", **settings))
 
     return make
 

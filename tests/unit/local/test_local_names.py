@@ -18,9 +18,9 @@ from gputrain.errors import JobLostError, PermissionDeniedError, ProviderError, 
 from gputrain.keeper import folder
 from gputrain.records import WITHDRAWN
 from gputrain.spec import TrainingSpec
-from tests.road import Road
 from tests.unit.local.conftest import record_of
 from tests.unit.records.values import ASK
+from tests.unit.steps import Steps
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_job_that_is_being_started_is_waited_for_as_its_maker_may_die(root, ke
 
 def test_a_job_whose_maker_died_is_still_there_when_it_cannot_be_started(root, keep, monkeypatch, tmp_path):
     local = Local(gpus=0, root=root)
-    request = Road(local).request(TrainingSpec(command=["true"]), "bert-1")
+    request = Steps(local).request(TrainingSpec(command=["true"]), "bert-1")
     keep("bert-1", **request.body)
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(ProviderError, match="supervisor did not start") as caught:

@@ -18,9 +18,9 @@ from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
-from tests.road import Road
 from tests.unit.local.check.test_local_faults import CREATE, WAIT
 from tests.unit.local.conftest import none_left, record_of
+from tests.unit.steps import Steps
 
 INTERRUPTED = """
 import os, signal, sys, threading, time
@@ -298,7 +298,7 @@ def test_a_damaged_status_is_an_observation_without_a_state(tmp_path, text):
 
 
 def test_eight_threads_withdraw_and_submit_one_name_and_one_job_is_left(local, script):
-    road = Road(local)
+    road = Steps(local)
     request = road.request(TrainingSpec(script=script(WAIT)), job_id="once-1")
     for _ in range(3):
         threads = [threading.Thread(target=local.create, args=(request,)) for _ in range(4)]

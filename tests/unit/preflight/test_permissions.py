@@ -10,9 +10,9 @@ from gputrain.preflight.project import On
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import images
 from tests import present
-from tests.road import Road, supervised
 from tests.unit.preflight import permissions_page
 from tests.unit.preflight.conftest import ACCOUNT, LOOKS, needs_of, permissions_of
+from tests.unit.steps import Steps, supervised
 
 EVERY = [(kind, permission) for kind in present.CLOUDS for permission in sorted(permissions_of(kind))]
 SPARE = {
@@ -25,7 +25,7 @@ SPARE = {
 
 def story(cloud, backend, code):
     """What people do with a backend, from the first submit to the cleaning up."""
-    road = Road(backend)
+    road = Steps(backend)
     spec = TrainingSpec(script=code, gpu="L4:1", provisioning_model="spot", max_run_duration="1h")
     ref = road.submit(spec, job_id="bert-1")
     backend.observe(ref)
@@ -77,7 +77,7 @@ QUEUED = sorted(
 
 def queue(cloud, backend, code):
     """A gang that waits, is taken back, runs, and ends."""
-    road = Road(backend)
+    road = Steps(backend)
     spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=2, provisioning_model="flex-start")
     ref = road.submit(spec.replace(machine_type="g2-standard-4"), job_id="bert-1")
     cloud.clock.advance(60)

@@ -12,7 +12,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.compute import networks
-from tests.road import Road, supervised
+from tests.unit.steps import Steps, supervised
 
 LIMIT_S = 3600
 NAME = "bert-1-{}-0"
@@ -30,7 +30,7 @@ def job(cloud, make, code):
             "max_run_duration": f"{LIMIT_S}s",
             **fields,
         }
-        road = Road(make())
+        road = Steps(make())
         ref = road.submit(TrainingSpec(script=code, gpu="L4:1", **fields), job_id="bert-1")
         return ref, road.backend
 
@@ -150,7 +150,7 @@ def test_a_restart_in_another_region_asks_for_that_regions_subnetwork_and_price(
         script=code, gpu="L4:1", machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1,
         max_run_duration="1h",
     )  # fmt: skip
-    ref = Road(backend).submit(spec, job_id="bert-1", everywhere=True)
+    ref = Steps(backend).submit(spec, job_id="bert-1", everywhere=True)
     reclaim(cloud, 0, 10)
     for letter in "abcf":
         cloud.stock(f"us-central1-{letter}", "g2-standard-4", 0)
@@ -172,7 +172,7 @@ def test_a_restart_passes_by_a_region_without_quota_or_without_a_way_out(cloud, 
         script=code, gpu="L4:1", machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1,
         max_run_duration="1h",
     )  # fmt: skip
-    ref = Road(backend).submit(spec, job_id="bert-1", everywhere=True)
+    ref = Steps(backend).submit(spec, job_id="bert-1", everywhere=True)
     reclaim(cloud, 0, 10)
     for letter in "abcf":
         cloud.stock(f"us-central1-{letter}", "g2-standard-4", 0)
@@ -188,7 +188,7 @@ def test_a_restart_passes_by_a_region_without_quota_or_without_a_way_out(cloud, 
 
 def test_a_service_that_supervises_starts_what_was_interrupted_and_nothing_else(cloud, make, job, code):
     job()
-    other = Road(make()).submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"), job_id="gpt-1")
+    other = Steps(make()).submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"), job_id="gpt-1")
     reclaim(cloud, 0, 10)
     service = Trainer(make())
     assert [one.ref.name for one in service.supervise()] == ["bert-1"]

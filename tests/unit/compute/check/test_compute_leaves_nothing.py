@@ -27,7 +27,7 @@ from gputrain_emulator import faults
 from gputrain_emulator.compute import lifecycle
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
-from tests.road import Road
+from tests.unit.steps import Steps
 
 BULK = "compute.instances.bulkInsert"
 
@@ -53,7 +53,7 @@ def room(cloud):
 @pytest.mark.parametrize("bucket", ["gs://other-bucket", "gs://my-bucket/team"])
 def test_a_clean_up_leaves_the_gangs_of_another_bucket_or_prefix_alone(cloud, make, code, bucket):
     cloud.add_bucket("other-bucket", location="us-central1")
-    Road(make()).submit(spec(code), job_id="alice-1")
+    Steps(make()).submit(spec(code), job_id="alice-1")
     cloud.clock.advance(120)
     bob = Trainer(make(bucket=bucket))
     assert bob.orphans() == bob.clean_up() == ()
@@ -61,7 +61,7 @@ def test_a_clean_up_leaves_the_gangs_of_another_bucket_or_prefix_alone(cloud, ma
 
 
 def test_a_vm_whose_bucket_is_gone_is_an_orphan(cloud, make, code):
-    ref = Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
     remove_bucket(cloud, make()._access)
     with pytest.raises(JobLostError, match="clean_up"):
         attach(ref.uri, backend=make()).cancel()
@@ -75,7 +75,7 @@ def test_a_vm_whose_bucket_is_gone_is_an_orphan(cloud, make, code):
 def test_one_that_cannot_be_judged_hides_none_that_can(cloud, make, code, caplog):
     backend = make()
     for name in ("bert-1", "bert-2"):
-        Road(backend).submit(spec(code, num_nodes=1), job_id=name)
+        Steps(backend).submit(spec(code, num_nodes=1), job_id=name)
     board = backend.recorder().board
     board.write(attrs.evolve(board.read("bert-2"), over=CANCELLED))
     cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(403, "no", reason="forbidden")))
@@ -86,7 +86,7 @@ def test_one_that_cannot_be_judged_hides_none_that_can(cloud, make, code, caplog
 @pytest.mark.parametrize("other", ["vertex", "a-cloud"])
 def test_a_vm_of_a_job_that_has_gone_on_to_another_backend_is_an_orphan(cloud, make, code, other):
     backend = make()
-    Road(backend).submit(spec(code, num_nodes=1), job_id="bert-1")
+    Steps(backend).submit(spec(code, num_nodes=1), job_id="bert-1")
     board = backend.recorder().board
     record = board.read("bert-1")
     way = attrs.evolve(record.latest.way, backend=other, place="us-central1")
@@ -111,7 +111,7 @@ def test_what_vms_wrote_goes_with_them_but_for_an_attempt_that_was_made(
     cloud, make, code, answer, over, has_vms, left
 ):
     backend = make()
-    Road(backend).submit(spec(code, num_nodes=2), job_id="bert-1")
+    Steps(backend).submit(spec(code, num_nodes=2), job_id="bert-1")
     stored = Objects(backend._access, "my-bucket")
     stored.write("jobs/bert-1/attempt-0/lock", b"0", if_generation=None)
     if not has_vms:
@@ -145,7 +145,7 @@ the gang is there: one that waited in vain for the other is a half of it."""
 
 def test_a_gang_is_there_once_all_of_it_has_come_or_each_has_written_of_itself(cloud, make, code):
     backend = make()
-    ref = Road(backend).submit(spec(code, num_nodes=2), job_id="bert-1")
+    ref = Steps(backend).submit(spec(code, num_nodes=2), job_id="bert-1")
     stored, recorder = Objects(backend._access, "my-bucket"), backend.recorder()
     record, lock = recorder.board.read("bert-1"), "jobs/bert-1/attempt-0/lock"
     written = [lock, *(f"jobs/bert-1/attempt-0/status-{rank}.json" for rank in range(2))]
@@ -174,7 +174,7 @@ def remove_bucket(cloud, access):
 def test_an_operation_that_cannot_be_read_loses_no_gang(cloud, make, code, status):
     refusal = faults.Refuse(error=ApiError(status, "compute.zoneOperations.get"))
     cloud.fail("compute.zoneOperations.get", refusal, times=None)
-    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code), job_id="bert-1")
     assert len(vms(cloud)) == 4
     assert make().find() == (ref,)
 
@@ -186,7 +186,7 @@ def test_a_refusal_after_a_lost_answer_says_nothing_of_the_first_try(cloud, make
     refusal = faults.Refuse(error=ApiError(status, message, reason=message))
     cloud.fail(BULK, "lost-after")
     cloud.clock.after(1e-6, lambda: cloud.fail(BULK, refusal))
-    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code), job_id="bert-1")
     cloud.clock.advance(60)
     assert len(vms(cloud)) == 4
     assert make().find() == (ref,)
@@ -201,7 +201,7 @@ def test_a_refusal_after_a_lost_answer_is_none_where_nobody_may_look(cloud, make
             1e-6, lambda method=method, refusal=refusal: cloud.fail(method, refusal, times=None)
         )
     with pytest.raises(TransientError):
-        Road(make()).submit(spec(code), job_id="bert-1")
+        Steps(make()).submit(spec(code), job_id="bert-1")
     assert len(vms(cloud)) == 4
     assert [ref.name for ref in make().find()] == ["bert-1"]
 
@@ -211,7 +211,7 @@ def test_an_operation_that_cannot_be_read_and_no_room_leaves_nothing(cloud, make
     cloud.compute.settings.rollback_s = 3600.0
     cloud.fail("compute.zoneOperations.get", faults.Refuse(error=ApiError(403, "no")), times=None)
     with pytest.raises(CapacityError):
-        Road(make()).submit(spec(code), job_id="bert-1")
+        Steps(make()).submit(spec(code), job_id="bert-1")
     assert vms(cloud) == []
 
 
@@ -219,7 +219,7 @@ def test_an_operation_that_never_ends_is_left_for_the_names_of_its_vms(cloud, ma
     for_ever = faults.Reshape(change=lambda told: {**told, "status": "RUNNING", "error": None})
     cloud.fail("compute.zoneOperations.get", for_ever, times=None)
     begun = cloud.clock.now()
-    Road(make()).submit(spec(code), job_id="bert-1")
+    Steps(make()).submit(spec(code), job_id="bert-1")
     assert len(vms(cloud)) == 4
     assert cloud.clock.now() - begun < 330
 
@@ -230,7 +230,7 @@ def test_lists_that_come_late_leave_no_half_gang(cloud, make, code, lag_s):
     cloud.compute.settings.rollback_s = 3600.0
     cloud.compute.settings.list_lag_s = lag_s
     with pytest.raises(CapacityError):
-        Road(make()).submit(spec(code), job_id="bert-1")
+        Steps(make()).submit(spec(code), job_id="bert-1")
     assert vms(cloud) == []
 
 
@@ -239,12 +239,12 @@ def test_a_half_gang_that_may_not_be_deleted_is_told_and_kept_on_record(cloud, m
     cloud.compute.settings.rollback_s = 36_000.0
     cloud.fail("compute.instances.delete", faults.Refuse(error=ApiError(403, "no")), times=None)
     with pytest.raises(LeftBehindError, match="3 of 4 VMs of bert-1 in us-central1-a could not be deleted"):
-        Road(make()).submit(spec(code), job_id="bert-1")
+        Steps(make()).submit(spec(code), job_id="bert-1")
     assert make().recorder().board.read("bert-1").is_open
 
 
 def test_a_cancel_whose_deletes_fail_says_so_and_the_next_look_after_it_deletes(cloud, make, code):
-    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code), job_id="bert-1")
     cloud.clock.advance(120)
     fault = cloud.fail("compute.instances.delete", faults.server_error(503), times=None)
     with pytest.raises(TransientError, match="could not be deleted"):
@@ -260,7 +260,7 @@ def test_a_cancel_whose_deletes_fail_says_so_and_the_next_look_after_it_deletes(
 
 
 def test_a_gang_on_its_way_out_whose_ranks_never_ran_is_not_running(cloud, make, code):
-    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code), job_id="bert-1")
     for vm in list(cloud.compute.vms.values()):
         lifecycle.delete(cloud.compute, vm, lambda: None, grace_s=90.0)
     assert {vm.status for vm in cloud.compute.vms.values()} == {"STOPPING"}
@@ -269,7 +269,7 @@ def test_a_gang_on_its_way_out_whose_ranks_never_ran_is_not_running(cloud, make,
 
 @pytest.mark.parametrize("reason", ["retentionPolicyNotMet", "forbidden"])
 def test_a_cancel_that_cannot_be_written_down_ends_the_vms_and_says_so(cloud, make, code, reason):
-    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code), job_id="bert-1")
     cloud.clock.advance(120)
     refusal = faults.Refuse(error=ApiError(403, "not this object", reason=reason))
     cloud.fail("storage.objects.insert", refusal, times=None)
@@ -280,7 +280,7 @@ def test_a_cancel_that_cannot_be_written_down_ends_the_vms_and_says_so(cloud, ma
 
 
 def test_guests_are_told_of_a_cancel_whose_record_cannot_be_written(cloud, make, code):
-    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code), job_id="bert-1")
     cloud.clock.advance(120)
     backend = make()
     refusal = faults.Refuse(error=ApiError(403, "not this object", reason="retentionPolicyNotMet"))
@@ -291,7 +291,7 @@ def test_guests_are_told_of_a_cancel_whose_record_cannot_be_written(cloud, make,
 
 
 def test_a_cancel_that_may_not_delete_names_the_permission(cloud, make, code):
-    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code), job_id="bert-1")
     cloud.clock.advance(120)
     cloud.fail("compute.instances.delete", "C26", times=None)
     with pytest.raises(PermissionDeniedError):
@@ -312,7 +312,7 @@ def test_a_name_in_somebody_elses_bucket_is_refused_and_nothing_is_done(cloud, m
 
 
 def test_a_look_deletes_nothing_whatever_the_guests_say(cloud, make, code):
-    ref = Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
     cloud.clock.advance(120)
     cloud.power_off("bert-1-0-0")
     cloud.clock.advance(60)
@@ -323,7 +323,7 @@ def test_a_look_deletes_nothing_whatever_the_guests_say(cloud, make, code):
 
 
 def test_what_may_not_be_removed_keeps_no_other_orphan(cloud, make, code):
-    Road(make()).submit(spec(code), job_id="bert-1")
+    Steps(make()).submit(spec(code), job_id="bert-1")
     cloud.clock.advance(120)
     remove_bucket(cloud, make()._access)
     cloud.fail("compute.instances.delete", faults.Refuse(error=ApiError(403, "no")), times=1)
@@ -334,7 +334,7 @@ def test_what_may_not_be_removed_keeps_no_other_orphan(cloud, make, code):
 
 
 def test_a_vm_without_our_labels_is_never_deleted(cloud, make, code):
-    ref = Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    ref = Steps(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
     cloud.clock.advance(120)
     for vm in cloud.compute.vms.values():
         vm.resource["labels"] = {"team": "other"}
@@ -345,8 +345,8 @@ def test_a_vm_without_our_labels_is_never_deleted(cloud, make, code):
 
 
 def test_one_bad_record_hides_no_other_job_and_stops_no_clean_up(cloud, make, code):
-    Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
-    Road(make()).submit(spec(code, num_nodes=1), job_id="gpt-1")
+    Steps(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    Steps(make()).submit(spec(code, num_nodes=1), job_id="gpt-1")
     cloud.world.part(Storage).objects.delete("my-bucket", "records/gpt-1.json")
     rest = {"params": {"uploadType": "media", "name": "records/gpt-1.json"}, "data": json.dumps([1]).encode()}
     url = f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o"
@@ -364,10 +364,10 @@ def rewritten(backend, job_id, content):
 @pytest.fixture
 def neighbours(cloud, make, code):
     """The name of a gang; beside it are another job's VM, and one of that very id in another home."""
-    Road(make(bucket="gs://my-bucket/team")).submit(spec(code, num_nodes=1), job_id="team-1")
+    Steps(make(bucket="gs://my-bucket/team")).submit(spec(code, num_nodes=1), job_id="team-1")
     cloud.compute.find_vm("team-1-0-0").resource["labels"]["gputrain-job"] = "bert-1"
-    Road(make()).submit(spec(code, num_nodes=1), job_id="gpt-1")
-    ref = Road(make()).submit(spec(code, num_nodes=2), job_id="bert-1")
+    Steps(make()).submit(spec(code, num_nodes=1), job_id="gpt-1")
+    ref = Steps(make()).submit(spec(code, num_nodes=2), job_id="bert-1")
     cloud.clock.advance(120)
     return ref
 

@@ -20,7 +20,7 @@ from gputrain_emulator.live import LiveMode, gpus
 from gputrain_emulator.storage import Storage
 from tests.contract.emulated_compute import live_cloud
 from tests.patience import PATIENCE_S
-from tests.road import Road
+from tests.unit.steps import Steps
 
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 HELLO = "print('hello', flush=True)"
@@ -35,7 +35,7 @@ def cloud():
 
 @pytest.fixture
 def road(cloud):
-    return Road(
+    return Steps(
         ComputeEngine(
             "my-project",
             regions=["us-central1"],
@@ -192,7 +192,7 @@ def hurried(cloud):
         "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
         credentials=cloud.credentials, poll_s=0.2, driver_wait_s=0, now=clock.now,
     )  # fmt: skip
-    return Road(backend), clock
+    return Steps(backend), clock
 
 
 def end_after_a_while(road, clock, ref):

@@ -14,7 +14,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
-from tests.road import NONCE, Road
+from tests.unit.steps import NONCE, Steps
 
 ZONE, MACHINE = "us-central1-a", "g2-standard-4"
 NAMES = ["bert-1-0-0", "bert-1-0-1"]
@@ -299,7 +299,7 @@ def test_what_lives_is_no_orphan_and_what_is_over_is(cloud, make, spec):
 @pytest.mark.parametrize("act", ["cancel", "clean up"])
 def test_a_gang_that_waits_and_whose_record_is_damaged_can_be_withdrawn(cloud, make, spec, act):
     full(cloud)
-    backend, beside = make(), Road(make()).submit(spec(), job_id="gpt-1")
+    backend, beside = make(), Steps(make()).submit(spec(), job_id="gpt-1")
     job = Trainer(backend).submit(spec())
     cloud.clock.advance(60)
     Objects(backend._access, "my-bucket").write(f"records/{job.id}.json", b"[]", if_generation=None)
@@ -330,7 +330,7 @@ def test_to_withdraw_one_whose_record_is_damaged_leaves_another_such_to_a_clean_
 
 def test_orphans_of_another_home_are_left_alone(cloud, make, spec):
     full(cloud)
-    Road(make()).submit(spec(), job_id="bert-1")
+    Steps(make()).submit(spec(), job_id="bert-1")
     cloud.clock.advance(60)
     other = Trainer(make(bucket="gs://my-bucket/team"))
     assert other.orphans() == other.clean_up() == ()

@@ -14,7 +14,7 @@ from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.clock import zulu_time
-from tests.road import Road
+from tests.unit.steps import Steps
 
 JOBS = 24
 MINUTES = 3
@@ -26,7 +26,7 @@ def road(cloud, make, code):
     cloud.compute.settings.quotas = False
     for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
         cloud.quota(metric, 10_000)
-    return Road(make())
+    return Steps(make())
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from gputrain.backends.local import Local
 from gputrain.errors import PermissionDeniedError, ProviderError, SpecError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
-from tests.road import Road
 from tests.unit.local.conftest import SEEING, none_left, one_of, processes_of
+from tests.unit.steps import Steps
 
 WAIT = """
 import signal, sys, time
@@ -214,8 +214,8 @@ import sys
 from gputrain.backends.local import Local
 from gputrain.backends.local import start
 from gputrain.spec import TrainingSpec
-from tests.road import Road
-road = Road(Local(gpus=0, root=sys.argv[1]))
+from tests.unit.steps import Steps
+road = Steps(Local(gpus=0, root=sys.argv[1]))
 if len(sys.argv) > 3:
     start._start_supervisor = lambda *_: __import__("os").abort()
 print(road.submit(TrainingSpec(script=sys.argv[2]), job_id="once-1").uri)
@@ -305,8 +305,8 @@ SUBMIT_WHEN_TOLD = """
 import sys
 from gputrain.backends.local import Local
 from gputrain.spec import TrainingSpec
-from tests.road import Road
-road = Road(Local(gpus=0, root=sys.argv[1]))
+from tests.unit.steps import Steps
+road = Steps(Local(gpus=0, root=sys.argv[1]))
 request = road.request(TrainingSpec(script=sys.argv[2]), job_id="once-1")
 print("ready", flush=True)
 sys.stdin.readline()
@@ -332,7 +332,7 @@ def test_a_client_killed_at_any_moment_of_its_write_makes_one_job_at_most(road, 
 
 def test_a_root_that_cannot_be_written_is_told_before_anything_runs(tmp_path, script):
     (tmp_path / "file").write_text("in the way")
-    road = Road(Local(gpus=0, root=tmp_path / "file" / "jobs"))
+    road = Steps(Local(gpus=0, root=tmp_path / "file" / "jobs"))
     with pytest.raises(PermissionDeniedError, match="file/jobs") as caught:
         road.submit(TrainingSpec(script=script(WAIT)))
     assert "Local(root=...)" in caught.value.fix
@@ -370,8 +370,8 @@ from gputrain.backends.local import Local
 from gputrain.errors import CapacityError
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
-from tests.road import Road
-road = Road(Local(gpus=0, root=sys.argv[1]))
+from tests.unit.steps import Steps
+road = Steps(Local(gpus=0, root=sys.argv[1]))
 ballast = Path(sys.argv[1]).parent / "ballast"
 
 fill(ballast)
