@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from emulator.tests.discovery_schema import Problem, Reader, Severity
 from gputrain_emulator import Cloud
+from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import RawReply, Reshape
 
 SERVICES = (
@@ -58,6 +59,9 @@ TOLERATED_QUERY: Mapping[str, frozenset[str]] = {
     "compute.v1": frozenset({"returnPartialSuccess"}),
     "storage.v1": frozenset({"upload_id"}),
 }
+
+# Query parameters whose values no document restricts: they do not make an exchange a new one.
+FREE_TEXT = frozenset({"filter", "name", "pageToken", "prefix", "requestId", "upload_id"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,9 +297,14 @@ def _json(body: bytes, where: str) -> tuple[Any, Problem | None]:
         return None, Problem(where, f"not JSON: {error}")
 
 
+_judged: set[Hashable] = set()
+"""The exchanges without a mistake that this process has judged, as they are and by their form."""
+
+
 def judge(cloud: Cloud) -> list[str]:
     """What the documents hold against the exchanges of an emulated cloud, as lines of text.
 
+    Each form of an exchange is judged once in a process, as most tests send the same ones.
     Left out: methods that the test told to answer wrongly, dropped connections, gRPC.
     """
     planted = {method for method, kind in cloud.world.faults.struck if kind in (RawReply, Reshape)}
@@ -303,16 +312,55 @@ def judge(cloud: Cloud) -> list[str]:
     for seen in cloud.requests:
         if seen.status == 0 or seen.method in planted or seen.verb == "GRPC":
             continue
-        exchange = Exchange(
-            method=seen.verb,
-            path=seen.path,
-            query=[(name, value) for name, values in seen.query.items() for value in values],
-            request_body=seen.body,
-            status=seen.status,
-            response_body=seen.reply,
-        )
-        lines += [f"{seen.verb} {seen.path} -> {seen.status}: {each}" for each in faults(validate(exchange))]
+        query = [(name, value) for name, values in seen.query.items() for value in values]
+        known = (seen.verb, seen.path, *query, seen.status, hash(seen.body), hash(seen.reply))
+        if known in _judged:
+            continue
+        form = _form(seen)
+        if form not in _judged:
+            exchange = Exchange(
+                method=seen.verb, path=seen.path, query=query, status=seen.status,
+                request_body=seen.body, response_body=seen.reply,
+            )  # fmt: skip
+            found = faults(validate(exchange))
+            if found:
+                lines += [f"{seen.verb} {seen.path} -> {seen.status}: {each}" for each in found]
+                continue
+        _judged.update((known, form))
     return lines
+
+
+def _form(seen: Seen) -> Hashable:
+    """What exchanges have in common that are right or wrong together."""
+    query = tuple((name, *values) for name, values in sorted(seen.query.items()) if name not in FREE_TEXT)
+    path = seen.path if not seen.method else seen.path.count("/")
+    return (
+        seen.verb, seen.method, path, query, frozenset(seen.query), seen.status,
+        _form_of(seen.body), _form_of(seen.reply),
+    )  # fmt: skip
+
+
+def _form_of(body: bytes) -> Hashable:
+    try:
+        return _shape(json.loads(body))
+    except ValueError:
+        return hash(body)
+
+
+def _shape(value: object) -> Hashable:
+    """A JSON value without what may differ: names, types, words in capitals and small numbers stay.
+
+    Items of one shape count once.
+    """
+    if isinstance(value, dict):
+        return frozenset([(name, _shape(inner)) for name, inner in value.items()])
+    if isinstance(value, list):
+        return (list, frozenset([_shape(item) for item in value]))
+    if isinstance(value, str):
+        return value if value.isupper() else (str, value.isdigit())
+    if isinstance(value, int):
+        return (type(value), value if value < 1000 else value.bit_length())
+    return type(value)
 
 
 def faults(problems: Sequence[Problem]) -> list[Problem]:
