@@ -83,6 +83,14 @@ def one_is_killed() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def one_is_asked_to_stop() -> None:
+    with ddp.session(device="cpu", timeout_s=60) as s:
+        s.register(seen=[])
+        for step, _ in s.steps(s.loader(list(range(100)), 1), epochs=1):
+            if s.rank == 1 and step == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+
 def one_raises_after_the_others_left(*words: str) -> None:
     with ddp.session(device="cpu", timeout_s=60) as s:
         if s.rank == 1:

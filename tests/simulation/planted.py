@@ -7,39 +7,13 @@ Nothing is written: a module's text is changed on its way from the file to the i
 
 import importlib.machinery
 import sys
-from pathlib import Path
 
-import attrs
-
-ROOT = Path(__file__).parents[2]
-
-
-@attrs.frozen(kw_only=True)
-class Plant:
-    """One fault: a text of a module's, and what stands there instead."""
-
-    name: str
-    module: str
-    text: str
-    instead: str
-
-    @property
-    def path(self):
-        return ROOT / f"{self.module.replace('.', '/')}.py"
-
-    def planted(self, source):
-        """The module's source with the fault; LookupError where the text is not there, once."""
-        if source.count(self.text) != 1:
-            raise LookupError(
-                f"{self.name}: {self.module} holds {source.count(self.text)} times {self.text!r}"
-            )
-        return source.replace(self.text, self.instead)
-
+from tests.planted.plant import Plant
 
 PLANTS = (
     Plant(
         name="a clear that trusts a list",
-        module="gputrain.backends.compute.gang",
+        file="gputrain/backends/compute/gang.py",
         text="        singly = (self.calls.instance(gang.zone, name) for name in gang.names"
         " if name not in listed)\n",
         instead="        singly = ()\n"
@@ -48,80 +22,80 @@ PLANTS = (
     ),
     Plant(
         name="a record removed although nobody knows",
-        module="gputrain.trainer.placing",
+        file="gputrain/trainer/placing.py",
         text="        if reason is not StopReason.UNCLEAR:",
         instead="        if True:",
     ),
     Plant(
         name="a refusal that is believed after a lost answer",
-        module="gputrain.backends.compute.sends",
+        file="gputrain/backends/compute/sends.py",
         text="yield lambda: self.note(nonce)",
         instead="yield lambda: None",
     ),
     Plant(
         name="a cancel that lets others start it again",
-        module="gputrain.backends.google",
+        file="gputrain/backends/google.py",
         text="        return ended(self.board, job_id, CANCELLED)\n",
         instead="        return self.board.read(job_id)\n",
     ),
     Plant(
         name="a cancel that ends no job beside the first",
-        module="gputrain.backends.vertex.backend",
+        file="gputrain/backends/vertex/backend.py",
         text="        for seen in live:\n            identity.end(self._jobs, seen)\n",
         instead="        for seen in live[1:]:\n            identity.end(self._jobs, seen)\n",
     ),
     Plant(
         name="two machines' clocks compared",
-        module="gputrain.records.bucket",
+        file="gputrain/records/bucket.py",
         text="return _dated(record, stored)",
         instead="own_s = self._access.now() - stored.updated.timestamp()\n"
         "        return attrs.evolve(_dated(record, stored), age_s=own_s)",
     ),
     Plant(
         name="no waiting for a job whose answer was lost",
-        module="gputrain.backends.vertex.identity",
+        file="gputrain/backends/vertex/identity.py",
         text="made is not None or waited >= SETTLE_S",
         instead="True",
     ),
     Plant(
         name="a turn that is taken at once",
-        module="gputrain.trainer.placing",
+        file="gputrain/trainer/placing.py",
         text="            if record.age_s >= asked.turn_s and self._goes_on(record, asked):\n",
         instead="            self._claim.answer(Outcome.UNCLEAR.value)\n            if True:\n",
     ),
     Plant(
         name="a late list that proves a withdrawal",
-        module="gputrain.backends.vertex.recorder",
+        file="gputrain/backends/vertex/recorder.py",
         text="return bool(found) and self._are_all(record, len(found))",
         instead="return True",
     ),
     Plant(
         name="a Ctrl-C that forgets and does not withdraw",
-        module="gputrain.trainer.climb",
+        file="gputrain/trainer/climb.py",
         text="            is_gone = clear(self._around, backend, request, record)\n",
         instead="            is_gone = True\n",
     ),
     Plant(
         name="a Ctrl-C that does not note what it takes back",
-        module="gputrain.trainer.climb",
+        file="gputrain/trainer/climb.py",
         text="self._claim.withdraw(goes_on=not",
         instead="dict(goes_on=not",
     ),
     Plant(
         name="a clean-up that takes what others own",
-        module="gputrain.backends.compute.cleanup",
+        file="gputrain/backends/compute/cleanup.py",
         text='f"{ours()} AND labels.{LABEL_HOME}={home}"',
         instead="ours()",
     ),
     Plant(
         name="jobs of others taken for one's own",
-        module="gputrain.backends.vertex.whereabouts",
+        file="gputrain/backends/vertex/whereabouts.py",
         text="return not (seen.home and self._home) or seen.home == self._home",
         instead="return True",
     ),
     Plant(
         name="a delete that was refused counts as done",
-        module="gputrain.backends.compute.gang",
+        file="gputrain/backends/compute/gang.py",
         text="                except AccessError as error:  # noqa: PERF203  # the others may be deleted\n"
         "                    denied[name] = error\n"
         "                except (RequestError, TransientError):  # on its way out, or the service is away\n"
@@ -130,25 +104,25 @@ PLANTS = (
     ),
     Plant(
         name="a list of nothing that is a job",
-        module="gputrain.gcp.credentials",
+        file="gputrain/gcp/credentials.py",
         text='        session.hooks["response"].append(_check)\n',
         instead="",
     ),
     Plant(
         name="a cancel that believes the end of what never began",
-        module="gputrain.backends.compute.backend",
+        file="gputrain/backends/compute/backend.py",
         text='if is_over and "queue" not in seen.raw and self._recorder.has_come(record):',
         instead="if is_over:",
     ),
     Plant(
         name="waits by a date that is set back",
-        module="gputrain.times",
+        file="gputrain/times.py",
         text="return max(self._now() - date, self._monotonic() - steady)",
         instead="return self._now() - date",
     ),
     Plant(
         name="a create without a limit",
-        module="gputrain.backends.compute.render",
+        file="gputrain/backends/compute/render.py",
         text='        "maxRunDuration": {"seconds": str(limit_s)},\n',
         instead="",
     ),

@@ -1,6 +1,7 @@
 """One table says why jobs end: whatever is recognised has its row, and every row is recognised somewhere."""
 
 import ast
+import math
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,15 @@ def test_every_row_ends_a_job_and_says_what_to_do():
         assert row.title
         assert row.fix
         assert row.advice
+
+
+def test_a_failure_holds_texts_and_numbers_whatever_a_bucket_holds():
+    for value in (None, True, -1, 1.5, math.nan, 10**400, "\ud800", "a", [], [[1]], {}, {"a": 1}):
+        cause = {**dict.fromkeys(contract.CAUSE_FIELDS, value), contract.C_KIND: contract.EXCEPTION}
+        failure = first_cause([{contract.R_NODE_RANK: value, contract.R_CAUSE: cause}])
+        texts = (failure.kind, failure.message, failure.traceback, *failure.last_lines)
+        assert all(isinstance(one, str) and one.encode() is not None for one in texts)
+        assert {type(one) for one in (failure.rank, failure.node_rank, failure.exit_code)} <= {
+            int,
+            type(None),
+        }

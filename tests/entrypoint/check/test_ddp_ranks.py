@@ -59,6 +59,12 @@ def test_ranks_that_save_other_steps_are_told_which(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoints").exists()
 
 
+def test_a_stop_that_reaches_one_rank_saves_the_same_step_on_all(tmp_path: Path) -> None:
+    codes, gang = run("one_is_asked_to_stop", tmp_path=tmp_path)
+    assert codes == [75, 75], gang.log()
+    assert os.listdir(tmp_path / "checkpoints") == ["step-000000000003"]
+
+
 @pytest.mark.parametrize("words", [(), ("async",)])
 def test_a_rank_that_saves_alone_is_told_who_does_what_on_all(words: tuple[str, ...], tmp_path: Path) -> None:
     codes, gang = run("saves_alone", *words, tmp_path=tmp_path, world=3)
