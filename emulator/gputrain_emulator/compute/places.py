@@ -9,6 +9,7 @@ from gputrain_emulator import facts
 from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.compute import filters, refusals
 from gputrain_emulator.compute.links import link
+from gputrain_emulator.compute.pages import page
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
 from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key
@@ -107,7 +108,7 @@ def get_zone(call: Call) -> Reply:
     """One zone."""
     if call.params["zone"] not in facts.zones():
         raise refusals.not_found(f"projects/{call.owner.id}/zones/{call.params['zone']}")
-    return call.world.part(Compute).catalog.get(call, lambda: _zone(call, call.params["zone"]))
+    return page(call, lambda: _zone(call, call.params["zone"]))
 
 
 @COMPUTE.method("compute.zones.list", pool="compute.reads")
@@ -170,13 +171,15 @@ def _register(collection: str) -> None:
 
     @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
     def get(call: Call) -> Reply:
-        compute, name = call.world.part(Compute), call.params[parameter]
-        sold = {one["name"]: one for one in sold_in(compute, call.owner.id, call.params["zone"])}
-        if name in sold:
-            return compute.catalog.get(call, lambda: sold[name])
-        raise refusals.not_found(
-            f"projects/{call.owner.id}/zones/{call.params['zone']}/{collection}/{call.params[parameter]}"
-        )
+        compute, name, zone = call.world.part(Compute), call.params[parameter], call.params["zone"]
+
+        def make() -> Json:
+            for one in sold_in(compute, call.owner.id, zone):
+                if one["name"] == name:
+                    return one
+            raise refusals.not_found(f"projects/{call.owner.id}/zones/{zone}/{collection}/{name}")
+
+        return page(call, make)
 
     @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
     def list_(call: Call) -> Reply:
@@ -189,7 +192,7 @@ def _register(collection: str) -> None:
             items = sold_in(compute, call.owner.id, zone)
             return filters.listing(f"compute#{kind}List", name, items, call.query)
 
-        return compute.catalog.get(call, make)
+        return page(call, make)
 
     @COMPUTE.method(f"compute.{collection}.aggregatedList", permission=f"compute.{collection}.list", pool="compute.heavy_reads")  # fmt: skip  # noqa: E501
     def aggregated(call: Call) -> Reply:
@@ -204,7 +207,7 @@ def _register(collection: str) -> None:
                 f"compute#{kind}AggregatedList", name, collection, items, call.query, empty
             )
 
-        return compute.catalog.get(call, make)
+        return page(call, make)
 
 
 for _collection in _SOLD:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.clock import Event
-from gputrain_emulator.compute.pages import Pages
 from gputrain_emulator.compute.settings import Settings
 from gputrain_emulator.quotas import Key as QuotaKey, Quotas
 from gputrain_emulator.world import World
@@ -163,8 +162,6 @@ class Compute:
         """Resize requests that wait or are being served, by relative name."""
         self.addresses: Counter[str] = Counter()
         """How many addresses were given out, by subnetwork; "" for external ones."""
-        self.catalog = Pages()
-        """Answers about what is sold; forgotten when an offer changes."""
         self.org_policies: set[str] = set()
         """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""
 
@@ -181,7 +178,6 @@ class Compute:
         elif what not in facts.machines() and what not in facts.gpu_quotas() and not self.is_new(what):
             raise LookupError(f"no such machine or accelerator type: {what}")
         self.offers[(zone, what)] = offered
-        self.catalog.clear()
 
     def is_new(self, name: str) -> bool:
         """Whether ``name`` is of a machine or accelerator type that came with `offer`."""
