@@ -1,7 +1,6 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
-
 PYTEST := $(PYTHON) -m pytest -n 2 --dist worksteal
 
 unexport PYTHONDONTWRITEBYTECODE  # or each of the many processes that tests start compiles all anew
@@ -18,7 +17,7 @@ check: $(VENV)/installed  ## all else that has to be green before a change lands
 	$(PYTEST) -m check
 
 machines: $(VENV)/installed  ## jobs in containers and on machines that boot; `make engine` installs what they need
-	$(PYTEST) -m machines
+	$(PYTEST) -m machines tests/machines tests/contract emulator/tests/machines
 
 soak: $(VENV)/installed .venv-frameworks/installed  ## before a release; SEEDS=10000 schedules at its end
 	$(PYTEST) -m soak --timeout 3600
