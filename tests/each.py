@@ -17,8 +17,10 @@ def each(names, rows):
     """
     alone = isinstance(names, str)
     names = (names,) if alone else names
-    rows = [row.values if isinstance(row, PARAM) else (row,) if alone else row for row in rows]
+    rows = [row if isinstance(row, PARAM) else pytest.param(*((row,) if alone else row)) for row in rows]
     assert rows, "a table without rows proves nothing"
+    assert not any(row.marks for row in rows), "a row of a loop cannot have a mark"
+    rows = [row.values for row in rows]
 
     def loop(test):
         @functools.wraps(test)
@@ -56,5 +58,5 @@ def _own(fixtures, number):
             own["monkeypatch"] = stack.enter_context(own["monkeypatch"].context())
         if "tmp_path" in own:
             own["tmp_path"] = own["tmp_path"] / f"row-{number}"
-            own["tmp_path"].mkdir()
+            own["tmp_path"].mkdir(mode=0o700)
         yield own

@@ -7,6 +7,7 @@ from gputrain.catalog import ProvisioningModel, Service
 from gputrain.catalog.machine_types import ATTACHMENTS
 from gputrain_emulator import facts
 from gputrain_emulator.vertex import offers
+from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 FLEX = ProvisioningModel.FLEX_START
@@ -20,7 +21,7 @@ def name(row):
     return getattr(row, "machine_type", None) or row.kind
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=name)
+@each("machine", MACHINES)
 def test_on_what_a_machine_is(machine):
     theirs = facts.machines()[machine.machine_type]
     kind = catalog.find(theirs.accelerator).kind if theirs.accelerator else None
@@ -29,7 +30,7 @@ def test_on_what_a_machine_is(machine):
     assert set(machine.boot_disk_types) <= set(theirs.boot_disks)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=name)
+@each("machine", MACHINES)
 def test_on_how_compute_engine_sells_it(machine):
     theirs = facts.machines()[machine.machine_type]
     sold = machine.sold_as(Service.COMPUTE)
@@ -37,12 +38,12 @@ def test_on_how_compute_engine_sells_it(machine):
     assert bool(machine.terms.reservations) == theirs.reservation
 
 
-@pytest.mark.parametrize("shape", BUILT_IN, ids=name)
+@each("shape", BUILT_IN)
 def test_on_how_many_gpus_apis_count(shape):
     assert shape.api_gpu_count == facts.machines()[shape.machine_type].gpus
 
 
-@pytest.mark.parametrize("shape", BUILT_IN, ids=name)
+@each("shape", BUILT_IN)
 def test_on_the_zones_of_a_machine(shape):
     theirs = {zone for zone in facts.zones() if facts.offered(shape.machine_type, zone)}
     assert set(catalog.zones(shape)) == theirs
@@ -56,7 +57,7 @@ def test_on_what_attaches_to_n1():
     assert ours == facts.attach_limits()
 
 
-@pytest.mark.parametrize("shape", BUILT_IN, ids=name)
+@each("shape", BUILT_IN)
 def test_on_prices(shape):
     for region in catalog.regions(shape):
         for model in (STANDARD, SPOT):
@@ -66,7 +67,7 @@ def test_on_prices(shape):
                 assert theirs in (0, pytest.approx(price.usd_h)), region
 
 
-@pytest.mark.parametrize("gpu", GPUS, ids=name)
+@each("gpu", GPUS)
 def test_on_the_names_of_quotas(gpu):
     theirs = facts.gpu_quotas()[gpu.accelerator_type]
     standard, spot = (catalog.quota(gpu, model) for model in (STANDARD, SPOT))
@@ -84,7 +85,7 @@ def test_on_the_names_of_quotas(gpu):
     ]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@each("shape", SHAPES)
 def test_on_what_vertex_trains_on(shape):
     accelerator = shape.gpu.vertex_accelerator_type
     is_offered = shape.gpu_count in offers.allowed_counts(shape.machine_type, accelerator)
@@ -96,7 +97,7 @@ def test_on_what_vertex_trains_on(shape):
         assert set(catalog.regions(shape, Service.VERTEX)) == theirs.regions
 
 
-@pytest.mark.parametrize("machine", [one for one in MACHINES if one.gpu is None], ids=name)
+@each("machine", [one for one in MACHINES if one.gpu is None])
 def test_on_what_vertex_attaches_to_n1(machine):
     for kind in ("T4", "V100", "P4"):
         gpu = catalog.find(kind)

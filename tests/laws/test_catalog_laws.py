@@ -13,6 +13,7 @@ from gputrain.catalog.load import rows
 from gputrain.catalog.machine_types import ATTACHMENTS
 from gputrain.catalog.names import NOT_SOLD
 from gputrain.errors import NoFitError, RequestError, UnknownGpuError
+from tests.each import each
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]
 NAMES = [(name, gpu.kind) for gpu in catalog.gpus() for name in gpu.names]
@@ -35,7 +36,7 @@ def answer(ask, *args, **kwargs):
 counts = st.one_of(st.integers(-3, 40), st.sampled_from([Fraction(1, n) for n in (2, 3, 4, 8, 16)]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_each_kind_and_count_gives_exactly_that_or_a_refusal_naming_the_counts_that_exist(kind):
     for count in (*range(-1, 65), *(Fraction(1, n) for n in range(2, 17)), *(Fraction(n, 2) for n in (3, 5))):
         check_exact_or_refused(kind, count)
@@ -115,8 +116,8 @@ def test_any_image_name_can_be_judged(image, kind):
         assert fault.fix
 
 
-@pytest.mark.parametrize("service", list(Service))
-@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+@each("service", list(Service))
+@each("shape", EVERY)
 def test_no_spot_price_is_above_its_standard_price(shape, service):
     by_place = {}
     for price in catalog.prices(shape, service=service):
@@ -186,7 +187,7 @@ def test_every_source_is_used():
     assert used == set(catalog.SOURCES)
 
 
-@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+@each("shape", EVERY)
 def test_every_shape_is_sold_somewhere_and_all_its_zones_lie_in_its_regions(shape):
     assert isinstance(shape, Shape)
     assert shape.sold_as(Service.COMPUTE)
@@ -196,7 +197,7 @@ def test_every_shape_is_sold_somewhere_and_all_its_zones_lie_in_its_regions(shap
     assert bool(catalog.regions(shape, Service.VERTEX)) == bool(shape.sold_as(Service.VERTEX))
 
 
-@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+@each("shape", EVERY)
 def test_every_shape_has_a_quota_for_each_way_it_is_sold(shape):
     for service in Service:
         for model in shape.sold_as(service):
@@ -204,7 +205,7 @@ def test_every_shape_has_a_quota_for_each_way_it_is_sold(shape):
             assert (quota is None) == (model is ProvisioningModel.RESERVATION_BOUND)
 
 
-@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+@each("shape", EVERY)
 def test_an_attached_gpu_stays_within_the_limits_of_its_host(shape):
     limits = [row for row in ATTACHMENTS if (row.gpu, row.gpu_count) == (shape.gpu.kind, shape.gpu_count)]
     assert bool(limits) == shape.is_attached

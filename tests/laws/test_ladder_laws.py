@@ -15,7 +15,9 @@ from gputrain.quota import Verdict
 from tests.laws.capacity_maps import draw, oracle
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
-SEEDS = range(2000)
+SEEDS = pytest.mark.parametrize(
+    "seeds", [range(500), pytest.param(range(500, 20_000), marks=pytest.mark.soak)], ids=["some", "all"]
+)
 
 
 def climb(cloud, plan, *, give_up_at=None):
@@ -37,13 +39,9 @@ def climb(cloud, plan, *, give_up_at=None):
             return tried, True
 
 
-def soaked(seeds):
-    return [pytest.param(first, marks=pytest.mark.soak) for first in seeds]
-
-
-@pytest.mark.parametrize("first", [*range(0, 2000, 500), *soaked(range(2000, 20000, 500))])
-def test_room_is_found_wherever_there_is_any_with_no_more_creates_than_the_oracle(first):
-    for seed in range(first, first + 500):
+@SEEDS
+def test_room_is_found_wherever_there_is_any_with_no_more_creates_than_the_oracle(seeds):
+    for seed in seeds:
         cloud, plan = draw(seed)
         tried, found = climb(cloud, plan)
         by_hand, _ = oracle(cloud, plan)
@@ -53,9 +51,9 @@ def test_room_is_found_wherever_there_is_any_with_no_more_creates_than_the_oracl
         assert all(one.fact.verdict is not Verdict.SHORT for one in tried), seed
 
 
-@pytest.mark.parametrize("first", range(0, len(SEEDS), 500))
-def test_nothing_is_asked_of_a_backend_after_a_project_wide_zero(first):
-    for seed in SEEDS[first : first + 500]:
+@SEEDS
+def test_nothing_is_asked_of_a_backend_after_a_project_wide_zero(seeds):
+    for seed in seeds:
         cloud, plan = draw(seed)
         backends = sorted({one.backend for one in plan})
         cloud = attrs.evolve(cloud, project_limits={backends[0]: 0}, shut=frozenset(), stock_first=False)
@@ -64,7 +62,7 @@ def test_nothing_is_asked_of_a_backend_after_a_project_wide_zero(first):
 
 
 def test_a_permission_that_is_missing_and_a_quota_of_nothing_are_not_waited_for():
-    for seed in SEEDS[:200]:
+    for seed in range(200):
         cloud, plan = draw(seed)
         cloud = attrs.evolve(cloud, project_limits={one.backend: 0 for one in plan}, stock_first=False)
         tried, found = climb(cloud, plan, give_up_at=NOW + timedelta(days=1))
@@ -83,7 +81,7 @@ def test_a_project_wide_zero_stops_its_backend_alone():
 
 
 def test_a_ledger_of_two_weeks_is_short_and_forgets_nothing_that_decides(monkeypatch):
-    for seed in SEEDS[:20]:
+    for seed in range(20):
         cloud, plan = draw(seed)
         ways = []
         for kept in (10**9, 5):

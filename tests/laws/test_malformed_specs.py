@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputrain import SpecError, TrainingSpec
+from tests.each import each
 from tests.malformed import malformed
 
 WATCHED = """
@@ -33,8 +34,8 @@ print(touched)
 """
 
 
-@pytest.mark.parametrize(("field", "kwargs"), list(malformed()))
-def test_each_of_500_is_a_typed_error_that_names_its_field(field, kwargs):
+@each(("field", "kwargs"), list(malformed()))
+def test_each_is_a_typed_error_that_names_its_field(field, kwargs):
     with pytest.raises(SpecError) as caught:
         TrainingSpec(**kwargs)
     assert field in {fault.field for fault in caught.value.faults}

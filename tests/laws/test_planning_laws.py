@@ -1,12 +1,12 @@
 """Over the whole catalog: what a spec asks for is found with exactly that count, or refused with the counts
 that exist; and every shape on offer ends in exactly one of the two lists."""
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from gputrain import TrainingSpec, catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import candidates
+from tests.each import each
 from tests.market import supply
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]
@@ -25,9 +25,9 @@ specs = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("service", SERVICES)
-@pytest.mark.parametrize("count", range(1, 18))
-@pytest.mark.parametrize("kind", KINDS)
+@each("service", SERVICES)
+@each("count", range(1, 18))
+@each("kind", KINDS)
 def test_each_gpu_and_count_gives_a_machine_with_that_count_or_the_counts_that_exist(kind, count, service):
     spec = TrainingSpec(
         script="t.py",

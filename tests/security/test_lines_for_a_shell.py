@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from gputrain import ComputeEngine, TrainingSpec, VertexAI
 from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.errors import SpecError
+from tests.each import each
 
 EVIL = (
     "a;touch x", "$(id)", "`id`", "a|b", "a&b", "a'b", 'a"b', "a>b", "a\nb", "--x", "a b", "a\\b", "a*", "~",
@@ -24,8 +25,8 @@ SHAPED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("evil", EVIL)
-@pytest.mark.parametrize(
+@each("evil", EVIL)
+@each(
     ("backend", "field"),
     [(ComputeEngine, one) for one in (
         "project", "bucket", "network", "subnetwork", "service_account", "boot_image", "image_family",
@@ -39,14 +40,14 @@ def test_a_setting_is_a_name_and_nothing_else(backend, field, evil):
         backend(**{**CLOUD, field: SHAPED.get(field, "{}").format(evil)})
 
 
-@pytest.mark.parametrize("evil", EVIL)
-@pytest.mark.parametrize("field", ["image", "machine_type", "reservation", "name"])
+@each("evil", EVIL)
+@each("field", ["image", "machine_type", "reservation", "name"])
 def test_a_name_in_a_spec_is_a_name_and_nothing_else(field, evil):
     with pytest.raises(SpecError):
         TrainingSpec(script="train.py", **{field: evil})
 
 
-@pytest.mark.parametrize(
+@each(
     "image",
     ["python", "pytorch-gpu.2-4.py310", "us-docker.pkg.dev/p/r/i:v1", "localhost:5000/i@sha256:" + "a" * 64,
      "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest", "ghcr.io/Org/img_x:1.0-cu124"],

@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.each import each
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "design" / "trust.md").read_text()
 ROWS = [row for row in PAGE.splitlines() if row.startswith("| ") and not row.startswith("| what |")]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip()[:40])
+@each("row", ROWS)
 def test_a_boundary_names_tests_that_are_there(row):
     named = re.findall(r"`((?:emulator/)?tests/[\w/.]+)`", row.split("|")[-2])
     assert named

@@ -29,6 +29,7 @@ from gputrain.metrics import Metrics
 from gputrain.preflight.checks import Check, Checks, Finding
 from gputrain.tables import Table
 from gputrain.view import cause
+from tests.each import each
 
 KNOWN = (
     "\x1b]52;c;Y2FuYXJ5\x07", "\x1b]0;title\x07", "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\",
@@ -118,7 +119,7 @@ def pictures(text):
     yield "cause's page", cause(failure(text))
 
 
-@pytest.mark.parametrize("text", KNOWN)
+@each("text", KNOWN)
 def test_no_text_that_is_shown_commands_a_terminal(text):
     assert {where: found for where, one in shown(text) if (found := commands(one))} == {}
 
@@ -196,7 +197,7 @@ def escapes(text):
     return found | {where for (where, tags), (_, plain) in zip(built(text), PLAIN) if tags - plain}
 
 
-@pytest.mark.parametrize("text", MARKUP)
+@each("text", MARKUP)
 def test_no_text_builds_anything_in_a_page(text):
     assert escapes(text) == set()
 
@@ -248,7 +249,7 @@ def lines_obeyed(text):
     return {"line"} if bad else set()
 
 
-@pytest.mark.parametrize("text", KNOWN)
+@each("text", KNOWN)
 def test_the_rich_view_on_a_real_terminal_obeys_nothing(text, monkeypatch):
     """What comes out of a pseudo-terminal holds what rich itself says, and nothing of the text's own."""
     quiet, loud = (drawn(one, monkeypatch) for one in ("nothing", text))

@@ -13,6 +13,7 @@ from gputrain import ComputeEngine, Trainer
 from gputrain.errors import SpecError
 from gputrain.staging.archive import pack
 from gputrain.staging.survey import missed, survey
+from tests.each import each
 
 KEY = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
 PLANTED = (
@@ -42,7 +43,7 @@ def git(folder, *words, given=None):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@each("name", PLANTED)
 def test_what_holds_credentials_by_its_name_stays_behind_and_is_told(tmp_path, name):
     write(tmp_path, {"train.py": "print()", name: "canary"})
     assert travelling(tmp_path) == {"train.py"}
@@ -64,7 +65,7 @@ def test_an_example_of_such_a_file_is_as_any_file(tmp_path):
     assert travelling(tmp_path) == {".gitignore"}
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [KEY, '{"type": "service_account", "private_key": "' + KEY.replace("\n", "\\n") + '"}',
      "token: ghp_" + "a1B2" * 9, "HF = 'hf_" + "x" * 34 + "'", "github_pat_" + "A1" * 20, "nvapi-" + "a" * 40,

@@ -17,6 +17,7 @@ from gputrain.errors import AuthError, SpecError
 from gputrain.gcp import Access, Api, Endpoints
 from gputrain.gcp.endpoints import Address, is_channel_here, reach
 from gputrain.keeper import cloud
+from tests.each import each
 
 HOSTILE = (
     "http://evil.example", "http://10.0.0.9", "http://evil.example\\@127.0.0.1:1",
@@ -31,13 +32,13 @@ HOSTILE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("url", HOSTILE)
+@each("url", HOSTILE)
 def test_an_emulator_is_on_this_machine_or_it_is_refused(url):
     with pytest.raises(SpecError):
         reach(url)
 
 
-@pytest.mark.parametrize("url", [url for url in HOSTILE if url])
+@each("url", [url for url in HOSTILE if url])
 def test_an_endpoint_in_clear_text_is_on_this_machine(url):
     with pytest.raises(SpecError, match="storage"):
         Endpoints(storage=url)
@@ -57,8 +58,8 @@ def test_an_object_of_anybodys_is_looked_at_too():
 PLACES = ("evil.example/", "evil.example#", "u@evil.example?", "evil.example:443/", "..", "a.b", "x\n", "é")
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("transport", ["rest", "grpc"])
+@each("place", PLACES)
+@each("transport", ["rest", "grpc"])
 def test_a_jobs_name_leads_no_token_to_another_host(place, transport, monkeypatch):
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: asked.append(host) or [])
@@ -111,8 +112,8 @@ def test_a_token_of_another_universe_does_not_go_to_google():
     assert Access(project="p", credentials=theirs, endpoints=mine).locked_credentials().valid
 
 
-@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("leads_away", ["storage", "metadata"])
+@each("code", [301, 302, 303, 307, 308])
+@each("leads_away", ["storage", "metadata"])
 def test_in_the_job_a_token_follows_no_redirect_either(monkeypatch, code, leads_away):
     asked = []
 

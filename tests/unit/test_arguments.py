@@ -21,6 +21,7 @@ from gputrain import (
 )
 from gputrain.fields import FaultCollector
 from gputrain.trainer.choice import MADE_OF
+from tests.each import each
 
 ODD = (3, "x", threading.Event, [print])
 
@@ -48,7 +49,7 @@ def refused(call, field, *words, **given):
     assert field in [one.field for one in told.value.faults]
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         *(("stop", value) for value in ODD),
@@ -112,8 +113,8 @@ def test_a_doctor_without_a_spec_reads_its_key_all_the_same(trainer, value):
     refused(trainer.doctor, "idempotency_key", idempotency_key=value)
 
 
-@pytest.mark.parametrize("field", ["now", "sleep"])
-@pytest.mark.parametrize("value", [3, None, "x"])
+@each("field", ["now", "sleep"])
+@each("value", [3, None, "x"])
 def test_a_trainer_has_clocks_that_can_be_asked(local, field, value):
     refused(Trainer, field, local, **{field: value})
 
@@ -159,7 +160,7 @@ def test_every_public_name_that_is_called_tells_what_it_does_not_take(unnamed, n
         assert all(fault.fix for fault in told.value.faults)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "unnamed", "named", "fixes"),
     [
         ("Image", [], {"bse": "a:1"}, ["did you mean base?"]),
@@ -239,7 +240,7 @@ def no_less_than_ours(call, *unnamed, **named):
     assert told is None or told.fix or all(fault.field and fault.fix for fault in told.faults)
 
 
-@pytest.mark.parametrize(("kind", "given"), CONSTRUCTORS)
+@each(("kind", "given"), CONSTRUCTORS)
 def test_a_value_whose_own_methods_raise_is_a_fault_of_its_argument(kind, given):
     of_spec = [one.name for one in attrs.fields(TrainingSpec)]
     for name in of_spec if kind is TrainingSpec else inspect.signature(kind).parameters:

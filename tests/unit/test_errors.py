@@ -4,11 +4,12 @@ import pickle
 import pytest
 
 from gputrain import errors
+from tests.each import each
 
 ALL = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.GputrainError)]
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_every_error_says_what_why_and_fix_and_pickles(kind):
     error = pickle.loads(
         pickle.dumps(kind("it broke", why="the disk is full", fix="free some space", raw={"a": 1}))
@@ -18,7 +19,7 @@ def test_every_error_says_what_why_and_fix_and_pickles(kind):
     assert error.raw == {"a": 1}
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_every_error_is_named_error_and_is_in_the_tree_at_the_head(kind):
     assert kind.__name__.endswith("Error")
     assert kind.__name__ in errors.__doc__
@@ -53,7 +54,7 @@ def test_a_spec_error_is_a_value_error():
         raise errors.SpecError("bad")
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_every_error_tells_a_program_what_may_help(kind):
     error = kind("it broke")
     assert error.kind
@@ -62,7 +63,7 @@ def test_every_error_tells_a_program_what_may_help(kind):
     assert not (error.retryable and error.try_elsewhere)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@each("kind", ALL)
 def test_a_case_may_know_better_than_its_class_and_it_pickles(kind):
     told = {"kind": "a_case", "scope": errors.Scope.PROJECT, "retryable": False, "try_elsewhere": True}
     error = pickle.loads(pickle.dumps(kind("it broke", **told)))

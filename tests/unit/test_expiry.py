@@ -8,6 +8,7 @@ from gputrain import causes
 from gputrain.backends.base import JobRef, LogLine
 from gputrain.job.result import ended, silent_for
 from gputrain.lifecycle import Failure, Observation, State
+from tests.each import each
 
 END = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 REF = JobRef(backend="local", project="host", place="here", name="bert-1")
@@ -23,7 +24,7 @@ def line(before_s, rank=0):
     return LogLine(message="step", rank=rank, time=END - timedelta(seconds=before_s))
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "silence_s"),
     [
         ([line(7200), line(2520)], 2520),
@@ -33,7 +34,6 @@ def line(before_s, rank=0):
         ([line(30)], None),
         ([LogLine(message="undated", rank=0)], None),
     ],
-    ids=["silent", "last words do not count", "at work", "the agent does not count", "too new", "undated"],
 )
 def test_the_silence_before_the_end_is_that_of_the_ranks(lines, silence_s):
     expected = None if silence_s is None else timedelta(seconds=silence_s)

@@ -11,6 +11,7 @@ import pytest
 
 from gputrain import AuthError, PermissionDeniedError, State, TransientError
 from gputrain.job import watcher
+from tests.each import each
 
 MANY = 60
 
@@ -78,8 +79,8 @@ def test_however_many_are_refused_another_job_is_looked_at_in_turn(watched, faul
     until(lambda: all(one.looks > looks for one, looks in zip(bad, before)))  # nor do they hold up each other
 
 
-@pytest.mark.parametrize("blind_for_s", [0.0, watcher.BLIND_FOR_AT_MOST_S])
-@pytest.mark.parametrize("first", range(3))
+@each("blind_for_s", [0.0, watcher.BLIND_FOR_AT_MOST_S])
+@each("first", range(3))
 def test_one_job_that_no_look_reaches_keeps_no_other_from_being_seen(monkeypatch, first, blind_for_s):
     monkeypatch.setattr(watcher, "BLIND_FOR_AT_MOST_S", blind_for_s)
     fault = TransientError("its object does not answer")

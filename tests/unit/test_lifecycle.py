@@ -6,23 +6,24 @@ import pytest
 from gputrain import SpecError
 from gputrain.backends.base import LogLine
 from gputrain.lifecycle import Observation, State, advance
+from tests.each import each
 
 ENDS = [state for state in State if state.is_terminal]
 PAIRS = list(itertools.product(State, [*State, None]))
 
 
-@pytest.mark.parametrize(("state", "seen"), PAIRS)
+@each(("state", "seen"), PAIRS)
 def test_every_pair_of_states_has_an_answer(state, seen):
     assert advance(state, seen) in State
 
 
-@pytest.mark.parametrize("seen", [*State, None])
-@pytest.mark.parametrize("end", ENDS)
+@each("seen", [*State, None])
+@each("end", ENDS)
 def test_an_end_is_never_left(end, seen):
     assert advance(end, seen) is end
 
 
-@pytest.mark.parametrize("state", State)
+@each("state", State)
 def test_a_failed_look_changes_nothing(state):
     assert advance(state, None) is state
 

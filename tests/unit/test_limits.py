@@ -2,13 +2,12 @@
 
 import json
 
-import pytest
-
 from gputrain.backends.base import Bundle, Start
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.vertex import VertexAI
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from tests.each import each
 
 HOME = "gs://my-bucket/team"
 VALUE_BYTES, WORD_BYTES = 262_144, 131_072
@@ -23,7 +22,7 @@ def vertex():
     return VertexAI("my-project", "us-central1", bucket=HOME)
 
 
-BACKENDS = pytest.mark.parametrize("backend", [compute, vertex], ids=["compute", "vertex"])
+BACKENDS = each("backend", [compute, vertex])
 
 
 def asked(backend, **fields):
@@ -48,7 +47,7 @@ SECRETS = {f"KEY_{n}": f"secret://projects/{'p' * 90}/secrets/{'s' * 300}/versio
 
 
 @BACKENDS
-@pytest.mark.parametrize(
+@each(
     ("field", "fields"),
     [
         ("args", {"args": words("x", 300_000)}),
@@ -65,9 +64,7 @@ def test_what_no_order_holds_is_refused_by_the_largest_of_it(backend, field, fie
     assert one.fix
 
 
-@pytest.mark.parametrize(
-    ("num_nodes", "taken", "too_many"), [(1, 220_000, 235_000), (1000, 150_000, 165_000)]
-)
+@each(("num_nodes", "taken", "too_many"), [(1, 220_000, 235_000), (1000, 150_000, 165_000)])
 def test_what_a_vm_holds_beside_the_names_of_its_gang_is_the_jobs(num_nodes, taken, too_many):
     assert refused(compute, args=words("x", taken), num_nodes=num_nodes) == []
     assert refused(compute, args=words("x", too_many), num_nodes=num_nodes)
@@ -91,10 +88,9 @@ LONGEST = {
 
 
 @BACKENDS
-@pytest.mark.parametrize(
+@each(
     ("text", "num_nodes"),
     [("x", 1000), ("$", 1), ('"', 1), ("\u00e9", 1), ("\u2603", 1), ("\U0001f600", 1000)],
-    ids=ascii,
 )
 def test_what_the_plan_takes_fits(backend, text, num_nodes):
     fits = None
@@ -142,7 +138,7 @@ OTHERS = [
 
 
 @BACKENDS
-@pytest.mark.parametrize("field", ["checkpoint_dir", "output_dir"])
+@each("field", ["checkpoint_dir", "output_dir"])
 def test_a_folder_that_holds_what_runs_jobs_is_refused_wherever_it_lies(backend, field):
     for place in OURS:
         (one,) = refused(backend, **{field: place})

@@ -13,6 +13,7 @@ from gputrain import Local, State, Trainer
 from gputrain.metrics import Metrics
 from gputrain.progress import Progress
 from gputrain.view import Notebook, Snapshot
+from tests.each import each
 
 SCRIPT = """
 import json, time
@@ -59,7 +60,7 @@ def test_a_script_without_an_end_is_shown_as_any_other():
     assert f"step 3 of {sys.maxsize:,} (0%)" in shown(endless)
 
 
-@pytest.mark.parametrize("last", ["diverged", None, True, 10**400, float("nan"), -1e299])
+@each("last", ["diverged", None, True, 10**400, float("nan"), -1e299])
 def test_whatever_a_script_reports_after_a_number_is_shown(last):
     assert "loss" in shown(read({"step": 1, "loss": 2.5}, {"step": 2, "loss": last}))
 
@@ -73,7 +74,7 @@ def shown(metrics):
     return Snapshot(title="job", state=State.RUNNING, elapsed=timedelta(0), metrics=metrics).text
 
 
-@pytest.mark.parametrize(
+@each(
     "rows",
     [
         [],

@@ -1,11 +1,12 @@
 import pytest
 
 from gputrain.secrets import HIDDEN, redact, redacted
+from tests.each import each
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\nAAAA\n-----END PRIVATE KEY-----"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "secret"),
     [
         ("the token ya29.c.Kp8BCgi0lxWtUt-_aaaaaaaaaaaa is old", "Kp8BCgi0lxWtUt"),
@@ -40,7 +41,7 @@ def test_a_document_without_end_is_cut():
     assert str(redacted(document)).count("again") < 100
 
 
-@pytest.mark.parametrize("part", ["w+", "sk-a-", "eyJaaaaaaaaaa-", "http://", "a://b:", "-----BEGIN A "])
+@each("part", ["w+", "sk-a-", "eyJaaaaaaaaaa-", "http://", "a://b:", "-----BEGIN A "])
 def test_a_long_text_is_read_in_time_that_grows_with_it_and_no_faster(part):
     text = part * (100_000 // len(part))  # minutes, where every start is looked at to the end
     assert redact(text) == text

@@ -7,6 +7,7 @@ import pytest
 
 from gputrain import SpecError
 from tests import present
+from tests.each import each
 
 GOOD = {"project": "my-project", "regions": ["us-central1"], "bucket": "gs://b-1"}
 OBJECTS = {"endpoints": 3, "credentials": "ya29.a0", "progress": "bar", "sleep": 0.5, "now": None}
@@ -28,7 +29,7 @@ def refused(name, **arguments):
     return [fault.field for fault in told.value.faults]
 
 
-@pytest.mark.parametrize(("name", "field"), [(name, field) for name in present.CLOUDS for field in BAD[name]])
+@each(("name", "field"), [(name, field) for name in present.CLOUDS for field in BAD[name]])
 def test_an_argument_that_cannot_be_read_is_one_fault(name, field):
     assert refused(name, **{field: BAD[name][field]}) == [field]
 
@@ -60,7 +61,7 @@ def test_every_argument_has_its_row_and_every_row_its_argument(name):
     assert set(inspect.signature(present.backend(name)).parameters) == set(rows)
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         {"gpus": -1},
@@ -78,7 +79,7 @@ def test_a_machine_of_ones_own_refuses_alike(arguments):
     assert [fault.field for fault in told.value.faults] == list(arguments)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "unnamed", "named", "fields"),
     [
         ("compute", ["my-project"], {}, ["regions", "bucket"]),

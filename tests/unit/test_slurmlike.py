@@ -16,6 +16,7 @@ from gputrain.backends import registry
 from gputrain.backends.abilities import ABILITIES, lacks, members, strays
 from gputrain.backends.base import Attaches, CleansUp
 from tests import distributions
+from tests.each import each
 from tests.patience import PATIENCE_S
 
 SLEEP = "import time\nprint('it runs', flush=True)\ntime.sleep(60)\n"
@@ -160,7 +161,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "write-a-backend.md"
 QUOTES = re.findall(r"^```(?:python no-run|toml)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("quote", QUOTES, ids=lambda quote: quote.split("\n")[0])
+@each("quote", QUOTES)
 def test_what_the_page_quotes_stands_in_the_files(quote):
     folder = Path(distributions.__file__).parent / "gputrain_slurmlike"
     files = [folder / "pyproject.toml", *(folder / "gputrain_slurmlike").glob("*.py")]

@@ -18,6 +18,7 @@ from gputrain.gcp.shared import Kept, Shared
 from gputrain.job.watcher import Watcher
 from gputrain.lifecycle import State
 from gputrain.threads import AT_ONCE, Bell, aside, await_end, begin, new_lock, side_by_side
+from tests.each import each
 from tests.struck import LOOKS, Struck, ends
 
 PATIENCE_S = 10.0
@@ -102,7 +103,7 @@ def reading():
 
 
 @IN_A_FINALIZER
-@pytest.mark.parametrize("made", [sharing, asking, watching, dropping, driving, reading])
+@each("made", [sharing, asking, watching, dropping, driving, reading])
 def test_a_ctrl_c_at_any_step_bars_nobody_later(made):
     act = made()
     act()
@@ -352,8 +353,8 @@ def sharing_two():
     return shared
 
 
-@pytest.mark.parametrize("handled", ["get", "put", "drop", "items"])
-@pytest.mark.parametrize("asked", ["get", "put", "items"])
+@each("handled", ["get", "put", "drop", "items"])
+@each("asked", ["get", "put", "items"])
 def test_what_is_kept_may_be_asked_for_by_who_handles_a_signal_at_any_step(asked, handled):
     arguments = {"get": ("b",), "put": ("d", "d"), "drop": ("b",), "items": ()}
     at_step(filled, lambda kept, name: getattr(kept, name)(*arguments[name]), asked, handled)

@@ -5,6 +5,7 @@ import pytest
 import gputrain
 from gputrain import JobFailedError, Local, NoFitError, Plan, SpecError, State, Trainer, TrainingSpec
 from gputrain.spec.entry import make_job_id, make_spec
+from tests.each import each
 
 HELLO = """
 import os, sys
@@ -104,7 +105,7 @@ def test_two_entries_at_once_are_refused(trainer):
         trainer.submit("a.py", module="b")
 
 
-@pytest.mark.parametrize(
+@each(
     "uri",
     [
         "", "bert", "gputrain://local//x", "gputrain://azure/p/z/n", "http://a/b/c/d", "gputrain:///n",
@@ -135,7 +136,7 @@ def test_a_plan_shows_the_request_without_sending_it(trainer, hello):
     assert trainer.jobs() == []
 
 
-@pytest.mark.parametrize("name", ["spec", "candidates", "refusals", "best", "warnings", "table"])
+@each("name", ["spec", "candidates", "refusals", "best", "warnings", "table"])
 def test_a_planned_job_shows_what_its_plan_does(trainer, hello, name):
     planned = trainer.plan(hello)
     assert getattr(planned, name) == getattr(planned.plan, name)

@@ -22,6 +22,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
+from tests.each import each
 
 ROOT = Path(__file__).parents[3]
 SPEC = ("train.py", "--gpu", "L4:2")
@@ -312,8 +313,8 @@ print(*sorted(set(sys.modules) - before), sep="\\n", file=sys.stderr)
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [("--help",), ("submit", "--help")])
-@pytest.mark.parametrize("columns", [40, 80, 132])
+@each("words", [("--help",), ("submit", "--help")])
+@each("columns", [40, 80, 132])
 def test_help_is_as_wide_as_the_terminal(words, columns):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -325,7 +326,7 @@ def test_help_is_as_wide_as_the_terminal(words, columns):
     assert text.replace("\r\n", "\n") == said(*words, env={"COLUMNS": str(columns)})
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_help_of_every_command_holds_at_forty_columns(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     with pytest.raises(SystemExit):

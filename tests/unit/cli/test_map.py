@@ -5,10 +5,9 @@ import subprocess
 import sys
 import time
 
-import pytest
-
 from gputrain import Trainer
 from gputrain.cli.wording import words
+from tests.each import each
 
 REPORTS = """
 import argparse, json
@@ -55,7 +54,7 @@ def test_a_failed_point_ends_with_1_and_stands_in_the_document(run, read, script
     assert "too fast" in document["points"][1]["error"]["what"] + str(document["points"][1]["error"]["why"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "flag"),
     [
         (("train.py", "--grid", "lr=1"), "--name"),

@@ -10,6 +10,7 @@ from gputrain.cli.screen import Exit
 from gputrain.cli.settings import read as settings
 from gputrain.errors import SpecError
 from tests import present
+from tests.each import each
 
 FILE = """
 backends = ["vertex", "compute"]
@@ -66,7 +67,7 @@ def test_googles_own_variable_names_the_project_last():
     assert of(GOOGLE_CLOUD_PROJECT="theirs", GPUTRAIN_PROJECT="mine").shared["project"] == "mine"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("projct = 'x'", "did you mean 'project'?"),
@@ -170,7 +171,7 @@ def test_a_uri_of_a_backend_that_is_not_set_up_is_taken_up_all_the_same(
     assert (status, cancelled["uri"]) == (0, job["uri"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "status", "said"),
     [
         (("gpus", "RTX 4090"), 2, "not sold on Google Cloud"),
@@ -234,7 +235,7 @@ def test_no_credentials_for_any_backend_is_no_access_and_not_no_room(run, script
     assert "allow more" not in err
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "status"),
     [
         (errors.SpecError("w"), 2), (errors.NoFitError("w"), 2), (errors.AuthError("w"), 3),

@@ -13,11 +13,12 @@ from gputrain import Local, Trainer
 from gputrain.cli import completion, main
 from gputrain.cli.parser import parsers, read as read_words
 from gputrain_emulator.faults import server_error
+from tests.each import each
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "said"),
     [
         ("submit train.py --lr 3", "follows --: gputrain submit train.py -- --lr 3"),
@@ -90,7 +91,7 @@ def test_a_slip_exits_2_and_says_what_to_type(run, words, said):
     assert run(*words.split())[0] == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "said"),
     [
         (".", "name a Python file in it"),

@@ -13,11 +13,12 @@ from gputrain.cli.wording import checked, spoken, words
 from gputrain.errors import JobFailedError, ProviderError, RequestError
 from gputrain.fields import refused
 from gputrain.preflight import Check, Checks, Finding
+from tests.each import each
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "said"),
     [
         ("plan train.py --num-nodes 0", "--num-nodes 0: a whole number from 1 to 1000. Fix: --num-nodes 2"),
@@ -111,7 +112,7 @@ def test_what_a_preflight_saw_stays_as_it_was_said():
     assert (told.why, told.fix) == (KEY, "--num-nodes 2")
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     ["a" * 90, "it's " + "a" * 90, ["a" * 90], ["a"] * 40, {"a": "b" * 90}, ("a" * 90, "b"), b"a" * 90],
 )
@@ -126,7 +127,7 @@ def test_what_stands_inside_a_value_is_somebodys():
     assert words(text) == "-- 'gpus=3 network=eth0': numbers as text"
 
 
-@pytest.mark.parametrize(
+@each(
     ("python", "typed"),
     [
         ("or external_ip=True;", "or external_ip = true under [compute] in gputrain.toml;"),
@@ -147,9 +148,7 @@ def test_an_argument_of_a_backend_is_told_as_its_flag_or_as_the_file_says_it(pyt
     assert words(python) == typed
 
 
-@pytest.mark.parametrize(
-    "words", ["doctor", "doctor --json", "plan", "plan --json", "plan --explain", "submit"]
-)
+@each("words", ["doctor", "doctor --json", "plan", "plan --json", "plan --explain", "submit"])
 def test_reports_and_documents_speak_of_flags_too(run, script, words):
     script()
     command, *flags = words.split()

@@ -6,6 +6,7 @@ import gputrain_emulator
 from emulator.tests import discovery
 from gputrain.backends.compute import ComputeEngine
 from gputrain_emulator.storage import Storage
+from tests.support.clock import jumping
 from tests.unit.steps import Steps
 
 REGION = "us-central1"
@@ -33,7 +34,7 @@ def make(cloud):
             "bucket": "gs://my-bucket",
             "endpoints": cloud.endpoints,
             "credentials": cloud.credentials,
-            "sleep": cloud.clock.advance,
+            "sleep": jumping(cloud),
             "now": cloud.clock.now,
         }
         return ComputeEngine(**{**given, **settings})

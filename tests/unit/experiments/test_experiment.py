@@ -30,6 +30,7 @@ from gputrain import (
     Trainer,
 )
 from gputrain.experiments.plot import Curve, Plot
+from tests.each import each
 
 REPORTS = """
 import argparse, json, time
@@ -209,7 +210,7 @@ def test_a_wait_that_is_too_short_or_stopped_leaves_the_jobs(trainer, tmp_path):
     scan.wait(timeout=60)
 
 
-@pytest.mark.parametrize(
+@each(
     ("over", "match"),
     [
         ([], "none"),

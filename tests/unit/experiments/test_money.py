@@ -23,6 +23,7 @@ from gputrain.experiments.book import (
 from gputrain.experiments.money import shares
 from gputrain.experiments.points import canonical
 from gputrain.records import RecordError
+from tests.each import each
 
 USD = st.floats(0.01, 1e6)
 
@@ -102,8 +103,8 @@ def test_no_book_is_written_that_tells_of_more_retries_than_are_read(trainer):
     assert opened(board, "a").retries({"n": 0}).times == MOST_RETRIES
 
 
-@pytest.mark.parametrize("usd", [math.nan, math.inf, -1.0, True, "1", 10**400])
-@pytest.mark.parametrize("field", ["max_cost", "limits_usd", "retried"])
+@each("usd", [math.nan, math.inf, -1.0, True, "1", 10**400])
+@each("field", ["max_cost", "limits_usd", "retried"])
 def test_a_book_whose_money_is_none_is_no_record(field, usd):
     said = {
         "max_cost": usd,

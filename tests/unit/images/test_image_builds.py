@@ -14,6 +14,7 @@ from gputrain.preflight.google import BUILDS
 from gputrain.preflight.project import On
 from gputrain_emulator.builds import Builds
 from gputrain_emulator.faults import server_error
+from tests.each import each
 
 BASE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
 NAME = re.compile(
@@ -74,7 +75,7 @@ def test_a_submit_builds_its_image_and_runs_it_by_digest(cloud, trainer, context
     job.cancel()
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "typed"),
     [
         ({"dockerfile": "Dockerfile"}, ["Dockerfile", "--context", "."]),

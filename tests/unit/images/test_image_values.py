@@ -9,13 +9,14 @@ import pytest
 
 from gputrain import Image, SpecError, TrainingSpec
 from gputrain.images.recipe import recipe
+from tests.each import each
 
 
 def spec(image):
     return TrainingSpec(script="train.py", gpu="L4:1", image=image)
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "field"),
     [
         ({}, "base"),
@@ -53,7 +54,7 @@ def test_what_is_called_as_a_dockerfile_is_one(name):
     assert spec(name).image == Image(dockerfile=name)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     ["My/Image:1", "a/B", "a:", "a@b", "a//b", "a/-b", "a:b/c:d", ":latest",
      "a:" + "x" * 129, "http://a/b", "a b", "-a", "a\n"],
@@ -64,7 +65,7 @@ def test_what_no_registry_can_hold_is_no_name_of_an_image(name):
             make(name)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     ["debian", "a/b_c/d--e.f:V1.2_x-y", "localhost:5000/a", "GHCR.io/a/b", "us-docker.pkg.dev/p/r/i:1",
      "gcr.io/example.com/p/i@sha256:" + "0a" * 32, "a:1@sha256:" + "0" * 64],
@@ -102,7 +103,7 @@ def test_a_tag_is_one_whatever_a_dockerfile_is_made_from(context):
     assert re.fullmatch(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}", tag)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "ends"),
     [
         ("FROM \\\n  a/b:cuda10.1\n", "-b-cuda10.1"),

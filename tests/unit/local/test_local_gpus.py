@@ -12,6 +12,7 @@ from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from tests.each import each
 from tests.unit.local.conftest import none_left, one_of
 from tests.unit.steps import Steps
 
@@ -141,7 +142,7 @@ def test_a_lock_that_is_a_link_is_followed_nowhere(tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "indices"),
     [
         ("", []),

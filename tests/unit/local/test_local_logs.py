@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from gputrain.backends.local import states
 from gputrain.entrypoint.lines import timestamp
 from gputrain.keeper import folder
+from tests.each import each
 
 
 def job(path, *nodes):
@@ -55,9 +56,7 @@ def test_a_line_says_its_rank_node_severity_and_time(tmp_path):
     assert (one.rank, one.node_rank, one.severity, one.time.timestamp()) == (3, 1, "ERROR", 5)
 
 
-@pytest.mark.parametrize(
-    "raw", [b"plain words\n", b"{broken\n", b"[1]\n", b"\xff\xfe\n", b"\n", b"{}\n", b'{"time": 5}\n']
-)
+@each("raw", [b"plain words\n", b"{broken\n", b"[1]\n", b"\xff\xfe\n", b"\n", b"{}\n", b'{"time": 5}\n'])
 def test_what_is_no_structured_line_is_a_line_all_the_same(tmp_path, raw):
     path = job(tmp_path, [line(1, "before"), raw, line(3, "after")])
     found = messages(path)

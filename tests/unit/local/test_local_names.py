@@ -18,6 +18,7 @@ from gputrain.errors import JobLostError, PermissionDeniedError, ProviderError, 
 from gputrain.keeper import folder
 from gputrain.records import WITHDRAWN
 from gputrain.spec import TrainingSpec
+from tests.each import each
 from tests.unit.local.conftest import record_of
 from tests.unit.records.values import ASK
 from tests.unit.steps import Steps
@@ -63,8 +64,8 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("way", ["a file", "a file above", "a link to itself", "a name that is too long"])
+@each("asked", ASKED)
+@each("way", ["a file", "a file above", "a link to itself", "a name that is too long"])
 def test_a_folder_that_is_in_no_state_to_be_read_is_told_as_a_submit_tells_it(tmp_path, way, asked):
     (tmp_path / "a file").write_text("in the way")
     (tmp_path / "a link to itself").symlink_to(tmp_path / "a link to itself")

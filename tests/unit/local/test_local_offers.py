@@ -7,6 +7,7 @@ from gputrain.backends.local import Local
 from gputrain.backends.local.offers import unmet
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from tests.each import each
 
 SECRET = "secret://projects/p/secrets/s/versions/1"
 ASKED = [
@@ -28,7 +29,7 @@ def wanted(**fields):
     return candidates(TrainingSpec(script="train.py", **fields), [Local(gpus=0).supply])
 
 
-@pytest.mark.parametrize(("field", "asked"), ASKED, ids=[field for field, _ in ASKED])
+@each(("field", "asked"), ASKED)
 def test_what_it_cannot_honour_is_refused_by_name_with_a_fix(field, asked):
     found = wanted(**asked)
     assert found.candidates == ()
@@ -118,7 +119,7 @@ def test_what_this_python_has_is_not_missing(text):
     assert unmet([text]) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "attrs>=1000",

@@ -1,6 +1,7 @@
 """From what lies in a job's folder to an observation."""
 
 import os
+import shutil
 
 import pytest
 
@@ -11,6 +12,7 @@ from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
 from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
+from tests.each import each
 
 
 def cause(kind, **more):
@@ -28,6 +30,8 @@ def job(tmp_path):
     def write(told=None, *documents, created_at=0.0, max_wait_s=0.0):
         nodes = [{}] * max(1, len(documents))
         order = {"nodes": nodes, "created_at": created_at, "max_wait_s": max_wait_s}
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir(mode=0o700)
         folder.write_json(str(tmp_path / folder.ORDER), order)
         if told is not None:
             folder.write_json(str(tmp_path / folder.STATE), {"schema": status.SCHEMA, **told})
@@ -47,7 +51,7 @@ ENDS = [("", 0, State.SUCCEEDED), ("", 1, State.FAILED)] + [
 GOING = [phase for phase in status.PHASES if phase != status.ENDED]
 
 
-@pytest.mark.parametrize(("why", "code", "state"), ENDS)
+@each(("why", "code", "state"), ENDS)
 def test_an_end_is_what_was_told(job, why, code, state):
     assert states.observe(job({"phase": "ended", "why": why, "exit_code": code})).state is state
 
@@ -107,14 +111,14 @@ def test_the_lower_node_speaks_first():
     assert first_cause([document(1, two), document(0, one)]).rank == 0
 
 
-@pytest.mark.parametrize("kind", contract.CAUSE_KINDS)
+@each("kind", contract.CAUSE_KINDS)
 def test_every_kind_of_cause_becomes_a_failure(kind):
     failure = first_cause([document(0, cause(kind, rank=1, node_rank=0, traceback="T", last_lines=["a"]))])
     assert failure.kind == ("out_of_memory" if kind == contract.OUT_OF_MEMORY else kind)
     assert (failure.rank, failure.traceback, failure.last_lines) == (1, "T", ("a",))
 
 
-@pytest.mark.parametrize(
+@each(
     ("ages", "told"),
     [([], ""), ([59.0], ""), ([60.0], "1m"), ([300, 90], "1m30s"), ([300, 10], ""), ([None, 120], "2m")],
 )
@@ -156,7 +160,7 @@ def second(moment):
     return None if moment is None else moment.second
 
 
-@pytest.mark.parametrize(
+@each(
     ("told", "began", "ended"),
     [
         ({"phase": "ended", "exit_code": 0, **AT}, 2, 3),
@@ -203,7 +207,7 @@ def test_a_verdict_is_that_of_node_0_alone(job):
     assert states.observe(path).failure.kind == "lost"
 
 
-@pytest.mark.parametrize(
+@each(
     ("told", "documents", "kind", "message"),
     [
         ({"exit_code": 3}, [], "exit", "the agent of node 0 ended with exit code 3"),

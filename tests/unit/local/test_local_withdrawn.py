@@ -18,6 +18,7 @@ from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from tests.each import each
 from tests.unit.local.check.test_local_faults import CREATE, WAIT
 from tests.unit.local.conftest import none_left, record_of
 from tests.unit.steps import Steps
@@ -278,7 +279,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@each("field", FIELDS)
 def test_no_value_of_any_field_of_a_status_is_more_than_an_observation(tmp_path, field):
     tmp_path.chmod(0o700)
     folder.write_json(str(tmp_path / folder.ORDER), {"nodes": "all", "created_at": "x", "max_wait_s": []})
@@ -291,7 +292,7 @@ def test_no_value_of_any_field_of_a_status_is_more_than_an_observation(tmp_path,
         seen.detail.encode()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"phase": "flying", "schema": 2}', "[" * 100_000, "\x00"])
+@each("text", ["", "[]", "{", '{"phase": "flying", "schema": 2}', "[" * 100_000, "\x00"])
 def test_a_damaged_status_is_an_observation_without_a_state(tmp_path, text):
     (tmp_path / folder.STATE).write_text(text)
     assert states.observe(str(tmp_path)).state is None

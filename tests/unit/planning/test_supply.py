@@ -8,6 +8,7 @@ from gputrain import SpecError
 from gputrain.catalog import ProvisioningModel
 from gputrain.planning import Limit, Offer, Supply, candidates
 from gputrain.spec import TrainingSpec
+from tests.each import each
 
 
 def offer(**changed):
@@ -15,7 +16,7 @@ def offer(**changed):
     return Offer(**{**usual, "places": ("a/b",), **changed})
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("gpu", 3), ("gpu", ""), ("gpu_count", "8"), ("gpu_count", 0), ("gpu_count", -1), ("gpu_count", True),
@@ -37,7 +38,7 @@ def test_every_fault_of_an_offer_is_told_at_once():
     assert [fault.field for fault in caught.value.faults] == ["gpu", "places", "max_nodes"]
 
 
-@pytest.mark.parametrize(
+@each(
     "fields",
     [
         {"gpu": "mi300x"}, {"gpu_count": Fraction(1, 2)}, {"gpu": None, "gpu_count": 0}, {"places": ()},
@@ -48,7 +49,7 @@ def test_an_offer_is_made_of_what_can_be(fields):
     assert offer(**fields).machine_type == "node"
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("backend", ""), ("backend", None), ("offers", None), ("offers", ("x",)), ("limits", (offer(),)),
@@ -66,7 +67,7 @@ def test_a_supply_is_made_of_offers_and_limits():
     assert Supply(backend="rack", offers=(offer(),), limits=(limit,)).limits == (limit,)
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "told"),
     [
         ({"price_of": lambda _place, _model: 3.5}, "price_of(...)"),

@@ -22,6 +22,7 @@ from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import StopReason
 from gputrain.quota import EVERYWHERE, LimitSource, Reading, Verdict
 from gputrain.trainer.no_placement import placement_error
+from tests.each import each
 from tests.market import supply
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
@@ -125,7 +126,7 @@ NO, RESERVED = CapacityError("no room"), CapacityError("it has none", is_lasting
 DENIED = PermissionDeniedError("you may not")
 
 
-@pytest.mark.parametrize(
+@each(
     ("errors", "reason", "raised"),
     [
         ([DENIED], StopReason.NOWHERE_LEFT, DENIED),
@@ -159,7 +160,7 @@ SWITCHED_OFF = PermissionDeniedError("you may not", fix="ask the owner", scope=S
 NOBODY = PermissionDeniedError("nobody may", fix="pay the bill", scope=Scope.ACCOUNT)
 
 
-@pytest.mark.parametrize(
+@each(
     ("errors", "wait", "fix"),
     [
         ([NO, NO], None, [MORE, WAIT]),

@@ -2,8 +2,6 @@
 
 import pickle
 
-import pytest
-
 from gputrain.errors import CapacityError, QuotaExceededError
 from gputrain.quota import (
     EVERYWHERE,
@@ -15,13 +13,14 @@ from gputrain.quota import (
     explained,
     verdict_of,
 )
+from tests.each import each
 
 
 def reading(need=8, limit=None, usage=None, *, metric="NVIDIA_L4_GPUS", where="us-central1", **more):
     return Reading(metric=metric, where=where, need=need, limit=limit, usage=usage, **more)
 
 
-@pytest.mark.parametrize(
+@each(
     ("limit", "usage", "verdict"),
     [
         (8, 0, Verdict.FITS),
@@ -81,7 +80,7 @@ METRIC = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 FAMILY = "GPUS-PER-GPU-FAMILY-per-project-region"
 
 
-@pytest.mark.parametrize(
+@each(
     ("metric", "facts"),
     [
         ("NVIDIA_L4_GPUS", {"metric": "NVIDIA_L4_GPUS"}),

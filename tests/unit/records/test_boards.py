@@ -27,6 +27,7 @@ from gputrain.records import (
 )
 from gputrain.records.board import MOST
 from gputrain.records.record import LARGEST_BYTES
+from tests.each import each
 from tests.unit.records.values import ASK, record
 
 
@@ -305,7 +306,7 @@ def test_of_many_processes_one_is_first(tmp_path):
     assert wins.empty()
 
 
-@pytest.mark.parametrize("content", [b"", b"x\n{}", b"-1\n{}", b"1" * 5000, b"\xff\n", b"{}\n"])
+@each("content", [b"", b"x\n{}", b"-1\n{}", b"1" * 5000, b"\xff\n", b"{}\n"])
 def test_a_note_that_somebody_else_wrote_is_told_and_kept(tmp_path, content):
     board = FolderBoard(tmp_path)
     board.keep("scan", b"{}", 0)

@@ -14,6 +14,7 @@ from gputrain.records import MADE, RecordError, read_record
 from gputrain.records.form import LATEST, LEAST_USD, MOST_RESTARTS, MOST_USD, written
 from gputrain.records.record import KEPT_ASKS, spec_of
 from gputrain.spec import TrainingSpec
+from tests.each import each
 from tests.unit.records.values import ASK, SPEC, WAY, record
 
 
@@ -28,8 +29,8 @@ def test_any_backends_own_grammar_is_read_back():
     assert read_record("bert-1", written(whole)) == whole
 
 
-@pytest.mark.parametrize("backend", ["compute", "vertex"])
-@pytest.mark.parametrize(
+@each("backend", ["compute", "vertex"])
+@each(
     ("place", "name"),
     [
         ("us-central1-a/../../../victim/zones/us-central1-a", "bert-1-0-0"),
@@ -63,7 +64,7 @@ def test_it_names_no_account_but_for_comparison():
     assert not {"serviceAccounts", "network", "properties", "body"} & set(told)
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"created_at": LATEST},
@@ -87,7 +88,7 @@ def test_the_largest_figures_end_no_look_at_a_job(changes):
     assert asked.candidate is None or asked.candidate.max_run_duration <= SPEC.max_run_duration
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [
         b"",
@@ -108,7 +109,7 @@ def test_what_is_no_record_is_refused(content):
         read_record("bert-1", content)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "value"),
     [
         (("asks", 0, "names"), ["bert-1-0-0"] * 3_000_000),
@@ -195,7 +196,7 @@ REFUSED = attrs.evolve(ASK, answer="no_room", said="no room", way=attrs.evolve(W
 PLACED = attrs.evolve(ASK, way=attrs.evolve(WAY, backend="vertex"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("asks", "backend"),
     [
         ((ASK,), "compute"),

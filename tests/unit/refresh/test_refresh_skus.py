@@ -6,6 +6,7 @@ import pytest
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.refresh.skus import EIGHTH, Meter, OddSkuError, Part, meaning, rate
+from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 FLEX = ProvisioningModel.FLEX_START
@@ -26,7 +27,7 @@ def sku(description=A100, *, usage="OnDemand", unit="h", units="2", nanos=933908
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("description", "usage", "part", "model"),
     [
         (A100, "OnDemand", gpu("A100-40GB"), STANDARD),
@@ -68,7 +69,7 @@ def test_a_sku_prices_what_its_whole_name_says(description, usage, part, model):
     assert meaning(description, usage) == (part, model)
 
 
-@pytest.mark.parametrize(
+@each(
     ("description", "usage"),
     [
         ("Reserved Nvidia Tesla A100 GPU in Americas", "OnDemand"),
@@ -147,7 +148,7 @@ def with_tiers(*tiers):
 FREE, DEAR = ({"unitPrice": {"currencyCode": "USD", "units": units}} for units in ("0", "5"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("odd", "why"),
     [
         (sku(currencyCode="EUR"), "US dollars"),

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gputrain.spec import format_duration, parse_duration
+from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "seconds"),
     [
         ("90m", 5400),
@@ -22,9 +23,7 @@ def test_durations_are_read_as_people_write_them(text, seconds):
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(
-    "bad", ["", "h", "12", "-1h", "1.5h", "1h 30m", "0s", "30m1h", 5, None, timedelta(0), "1w"]
-)
+@each("bad", ["", "h", "12", "-1h", "1.5h", "1h 30m", "0s", "30m1h", 5, None, timedelta(0), "1w"])
 def test_anything_else_is_refused(bad):
     with pytest.raises(ValueError, match=r"duration|second"):
         parse_duration(bad)

@@ -11,6 +11,7 @@ from gputrain import SpecError, TrainingSpec
 from gputrain.catalog import ProvisioningModel
 from gputrain.spec import EntryKind, GpuRequest, Launcher
 from gputrain.spec.entry import make_job_id
+from tests.each import each
 
 
 def train():
@@ -68,7 +69,7 @@ def test_an_unknown_keyword_names_the_nearest_field():
     assert "num_nodes" in faults_of(script="t.py", num_node=2)["num_node"].fix
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("script", ""),
@@ -116,7 +117,7 @@ def test_a_malformed_field_is_refused_by_name(field, value):
     assert field in faults_of(**entry, **{field: value})
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "pair"),
     [
         ("env", {"A": 3}),
@@ -275,7 +276,7 @@ def test_a_part_of_a_gpu_is_read_as_numbers_are_written(text, count):
     assert str(TrainingSpec(script="train.py", gpu=text).gpu[0].count) == count
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("gpu", "L4:1e99999999"),
@@ -299,8 +300,8 @@ def test_what_a_record_of_somebody_may_say_is_refused_at_once(field, value):
     assert [one.field for one in caught.value.faults] == [field]
 
 
-@pytest.mark.parametrize("field", ["output_dir", "checkpoint_dir"])
-@pytest.mark.parametrize(
+@each("field", ["output_dir", "checkpoint_dir"])
+@each(
     "below",
     ["../up", "a/../../b", "./a", "/double", "a//b", "new\nline", "c\rd", "\x85", "d/" * 600, "é" * 400],
 )
@@ -309,9 +310,7 @@ def test_a_place_whose_files_could_not_be_objects_is_refused(field, below):
         TrainingSpec(script="t.py", **{field: f"gs://my-bucket/{below}"})
 
 
-@pytest.mark.parametrize(
-    "place", ["gs://b", "gs://b/", "gs://b/x/", "gs://b/a b/ü#?%2F&=+", "gs://b/..a/*[0]", "/a/../b"]
-)
+@each("place", ["gs://b", "gs://b/", "gs://b/x/", "gs://b/a b/ü#?%2F&=+", "gs://b/..a/*[0]", "/a/../b"])
 def test_a_place_that_can_be_kept_is_taken(place):
     assert TrainingSpec(script="t.py", output_dir=place).output_dir == place
 
@@ -321,7 +320,7 @@ def test_the_time_to_save_is_the_users_to_set(value):
     assert TrainingSpec(script="t.py", env={"GPUTRAIN_GRACE": value}).env == {"GPUTRAIN_GRACE": value}
 
 
-@pytest.mark.parametrize("value", ["", "-1", "3601", "nan", "1e3", "9" * 50, "a minute", "٣"])
+@each("value", ["", "-1", "3601", "nan", "1e3", "9" * 50, "a minute", "٣"])
 def test_a_time_to_save_that_is_none_is_refused(value):
     with pytest.raises(SpecError, match="seconds from 0 to 3600"):
         TrainingSpec(script="t.py", env={"GPUTRAIN_GRACE": value})

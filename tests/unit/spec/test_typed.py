@@ -14,6 +14,7 @@ from gputrain.spec import typed
 from gputrain.spec.durations import moment_asked, seconds_of
 from gputrain.spec.read import _ROWS
 from gputrain.spec.typed import Launcher
+from tests.each import each
 
 
 def test_the_typed_fields_are_the_fields_of_a_spec():
@@ -74,7 +75,7 @@ def test_seconds_may_be_said_as_a_duration(value, seconds):
     assert seconds_of(value) == seconds
 
 
-@pytest.mark.parametrize("value", ["soon", math.nan, "nan", 10**400, [], {}])
+@each("value", ["soon", math.nan, "nan", 10**400, [], {}])
 def test_a_timeout_that_is_no_duration_is_told_as_one(value):
     with pytest.raises(SpecError, match="timeout="):
         seconds_of(value)

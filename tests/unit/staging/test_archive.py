@@ -16,6 +16,7 @@ from gputrain.staging.archive import is_program, pack
 from gputrain.staging.fitness import MAX_BYTES, check_size
 from gputrain.staging.ignore import IgnoreRules, read_rules
 from gputrain.staging.survey import Behind, Survey, Travelling, missed, size_text, survey
+from tests.each import each
 
 
 def write(folder, files):
@@ -254,7 +255,7 @@ def test_files_that_look_like_credentials_are_told_by_name_the_first_ten_of_them
     assert told.endswith(f"(a private key){more}"), told
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "text"),
     [
         (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1024**2, "1.0 MiB"),
@@ -265,10 +266,8 @@ def test_sizes_are_told_in_the_largest_unit_that_they_fill(size, text):
     assert size_text(size) == text
 
 
-@pytest.mark.parametrize("held", [0, 1, 3, 4, 9])
-@pytest.mark.parametrize(
-    ("files", "counted"), [(1, "1 file, 5 bytes travels"), (2, "2 files, 10 bytes travel")]
-)
+@each("held", [0, 1, 3, 4, 9])
+@each(("files", "counted"), [(1, "1 file, 5 bytes travels"), (2, "2 files, 10 bytes travel")])
 def test_a_line_tells_how_much_travels_and_the_first_three_that_are_held_back(tmp_path, files, counted, held):
     names = [f"held{number}" for number in range(held)]
     write(tmp_path, {"__pycache__/x.pyc": "", **dict.fromkeys(names, "")})
@@ -299,7 +298,7 @@ def test_where_files_have_no_modes_a_program_is_what_begins_like_one():
     assert is_program(b"", 0o755, has_modes=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("behind", "path", "holds"),
     [
         ("data/", "data", True),

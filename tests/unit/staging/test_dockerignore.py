@@ -3,6 +3,7 @@
 import pytest
 
 from gputrain.staging import dockerignore
+from tests.each import each
 
 
 @pytest.fixture
@@ -14,7 +15,7 @@ def rules(tmp_path):
     return read
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "stays", "travels"),
     [
         (["*/temp*"], ["a/temporary.txt", "a/temp/x"], ["temp", "a/b/temp"]),
@@ -56,7 +57,7 @@ def test_where_there_is_none_all_travels(tmp_path):
     assert dockerignore.read(str(tmp_path / "Dockerfile"), str(tmp_path)) is dockerignore.NOTHING
 
 
-@pytest.mark.parametrize("line", ["[", "a[", "!", "! ", "[]", "a\\\\\\"])
+@each("line", ["[", "a[", "!", "! ", "[]", "a\\\\\\"])
 def test_a_line_that_docker_refuses_is_refused(rules, line):
     with pytest.raises(ValueError, match="is no pattern"):
         rules("a", line)

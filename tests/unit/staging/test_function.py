@@ -19,6 +19,7 @@ import pytest
 
 from gputrain.errors import SpecError
 from gputrain.staging.function import as_script
+from tests.each import each
 
 RATE = 3e-4
 SIZES = {"small": (1, 2), "large": (3, math.inf)}
@@ -278,7 +279,7 @@ def test_free_variables_are_named():
     assert "hidden, other" in faults(closure())["train"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "words"),
     [
         (lambda: None, "lambda"),

@@ -11,6 +11,7 @@ from gputrain.errors import SpecError
 from gputrain.spec import TrainingSpec
 from gputrain.staging.checks import examine
 from gputrain.staging.function import as_script
+from tests.each import each
 
 MODULES = {
     "a class of a module that a constant needs": """
@@ -69,7 +70,7 @@ def home(folder, text, monkeypatch):
     return module.train
 
 
-@pytest.mark.parametrize("text", MODULES.values(), ids=MODULES)
+@each("text", MODULES.values())
 def test_a_name_means_there_what_it_means_here(tmp_path, monkeypatch, capsys, text):
     monkeypatch.chdir(tmp_path)
     train = home(tmp_path, text, monkeypatch)
@@ -117,7 +118,7 @@ def test_what_a_notebook_adds_to_python_is_not_python(tmp_path, monkeypatch):
 TOKEN = "hf_" + "aB3dE5gH7jK9" * 3
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         f"CONFIG = {{'hub': [{TOKEN!r}]}}\ndef train(): print(CONFIG)",

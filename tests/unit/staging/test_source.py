@@ -11,6 +11,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.staging import resolve
 from gputrain.staging.code import source_of
 from gputrain.staging.source import below
+from tests.each import each
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_a_missing_script_names_one_like_it(code):
     assert "no folder" in fault(script="code/none/train.py", source_dir=".").fix
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "field"),
     [
         ({"script": "code"}, "script"),
@@ -200,7 +201,7 @@ def test_a_link_to_a_home_directory_is_one(code, monkeypatch):
     fault(installed=False, command=["true"], source_dir=str(code.parent / "link"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "folder", "found"),
     [
         ("C:\\proj\\pkg\\train.py", "C:\\proj", "pkg/train.py"),

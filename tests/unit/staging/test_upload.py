@@ -10,6 +10,7 @@ from gputrain.gcp.uploads import AT_ONCE_BYTES, upload
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.state import Storage
+from tests.each import each
 from tests.unit.gcp.answering import Server, Token
 
 BUCKET = BucketPrefix(name="my-bucket")
@@ -34,9 +35,7 @@ def sent(cloud, start=0):
     return [one.method for one in cloud.requests[start:]]
 
 
-@pytest.mark.parametrize(
-    "uri", ["my-bucket", "gs://", "gs://UPPER", "gs://b", "gs://ok-bucket/../x", "s3://bucket", 3]
-)
+@each("uri", ["my-bucket", "gs://", "gs://UPPER", "gs://b", "gs://ok-bucket/../x", "s3://bucket", 3])
 def test_a_name_that_is_no_bucket_is_refused(uri):
     with pytest.raises(SpecError, match="gs://bucket"):
         BucketPrefix.parse(uri)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from gputrain.staging.code import CannotTravel, expression
+from tests.each import each
 
 ATOMS = (
     st.none(),
@@ -40,7 +41,7 @@ def test_plain_values_are_made_again(value):
     assert repr(made) == repr(value)
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         set(),
@@ -87,7 +88,7 @@ def endless(kind):
     return loop
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         threading.Lock(),

@@ -20,6 +20,7 @@ from gputrain.spec import TrainingSpec
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import State as Theirs
+from tests.each import each
 from tests.unit.records.values import ASK, WAY, record
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=timezone.utc)
@@ -65,7 +66,7 @@ def test_only_a_job_that_ended_before_it_began_for_want_of_machines_found_no_roo
     assert identity.found_no_room(seen(**more)) is is_so
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "holder", "counts"),
     [
         ([], "", None),
@@ -90,7 +91,7 @@ def test_of_jobs_of_one_id_the_holder_of_the_lock_counts_or_else_the_oldest_that
     assert len(asked) == (len(counting) > 1)  # a lock is read only where there is a question
 
 
-@pytest.mark.parametrize(
+@each(
     ("states", "holder", "latest", "counts"),
     [
         ((SUCCEEDED, "JOB_STATE_PENDING"), "", "later", "2"),
@@ -550,7 +551,7 @@ def test_a_job_that_nobody_looks_at_for_two_minutes_counts_no_more(
 HOUR = {"timeout": timedelta(hours=1), "started_at": NOON, "ended_at": NOON + timedelta(hours=1)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("state", "more", "ours"),
     [
         (FAILED, {}, State.EXPIRED),

@@ -18,6 +18,7 @@ from gputrain.gcp.objects import Objects
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator import gcloud
+from tests.each import each
 
 POOL = {
     "machineSpec": {
@@ -163,7 +164,7 @@ def test_everything_that_a_spec_cannot_say_is_told_at_once():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     "config",
     ["", "just words", "a: [", "{}", {"workerPoolSpecs": []}, {"workerPoolSpecs": {"0": POOL}},
      {"workerPoolSpecs": [{"pythonPackageSpec": {}}]}],
@@ -185,10 +186,8 @@ def test_a_file_that_we_wrote_is_not_read_back_into_itself():
         TrainingSpec.from_gcloud({"workerPoolSpecs": [pool]})
 
 
-@pytest.mark.parametrize(
-    "part", ["scheduling", "baseOutputDirectory", "pscInterfaceConfig", "workerPoolSpecs"]
-)
-@pytest.mark.parametrize("value", [None, 1, True, "x", [1], {"a": 1}, {"timeout": "9" * 30 + "s"}])
+@each("part", ["scheduling", "baseOutputDirectory", "pscInterfaceConfig", "workerPoolSpecs"])
+@each("value", [None, 1, True, "x", [1], {"a": 1}, {"timeout": "9" * 30 + "s"}])
 def test_a_part_of_another_shape_is_refused(part, value):
     pool = {"containerSpec": {"imageUri": "debian", "command": ["true"], "env": []}}
     config = {"workerPoolSpecs": [pool], part: value}

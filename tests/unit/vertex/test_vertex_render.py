@@ -16,6 +16,7 @@ from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.registry import Registry
+from tests.each import each
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "vertex"
 BUNDLE = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", "--lr", "3e-4"), sha256="abc")
@@ -95,7 +96,7 @@ def test_the_request_that_is_sent_is_as_it_was_read_in_review(cloud, case):
     assert text + "\n" == path.read_text()
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_googles_discovery_document_has_nothing_against_it(case):
     body = rendered(*CASES[case])
     exchange = Exchange(
@@ -107,7 +108,7 @@ def test_googles_discovery_document_has_nothing_against_it(case):
     assert [problem for problem in validate(exchange) if "response" not in str(problem).lower()] == []
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_googles_client_reads_it_without_a_field_unknown(case):
     from google.cloud.aiplatform_v1.types import CustomJob
 

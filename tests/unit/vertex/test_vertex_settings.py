@@ -13,6 +13,7 @@ from gputrain.backends.vertex.settings import NfsMount, ReductionServer
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from tests.each import each
 
 
 def test_every_fault_is_told_at_once():
@@ -47,7 +48,7 @@ SHARE = {"server": "10.0.0.2", "path": "/share", "mount_point": "data"}
 OF_SHARE = NfsMount(**SHARE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "named"),
     [
         ({"disk_gib": 100}, None),
@@ -149,13 +150,13 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize("fields", TAKEN)
+@each("fields", TAKEN)
 def test_what_lies_within_its_bounds_is_taken(fields):
     supply = VertexAI("my-project", "us-central1", bucket="gs://my-bucket").supply
     assert candidates(TrainingSpec(script="train.py", gpu="L4:1", **fields), [supply]).candidates
 
 
-@pytest.mark.parametrize(("fields", "named"), REFUSED)
+@each(("fields", "named"), REFUSED)
 def test_what_cannot_be_honoured_is_refused_by_name(fields, named):
     wanted = candidates(
         TrainingSpec(script="train.py", **fields), [VertexAI("my-project", "us-central1").supply]
@@ -184,7 +185,7 @@ def test_no_credential_is_shown():
     assert "ya29" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "given", "field"),
     [
         (ReductionServer, {"replicas": 0}, "replicas"),

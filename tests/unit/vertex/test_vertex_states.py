@@ -17,6 +17,7 @@ from gputrain.backends.vertex.states import (
     state_of,
 )
 from gputrain.lifecycle import State
+from tests.each import each
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SEEN = SeenJob(
@@ -103,7 +104,7 @@ SAID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "meaning"), SAID)
+@each(("words", "meaning"), SAID)
 def test_vertex_ais_words_mean_this(words, meaning):
     failure = failure_of(words)
     assert (failure.kind, failure.node_rank, failure.exit_code) == meaning
