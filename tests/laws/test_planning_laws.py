@@ -1,12 +1,13 @@
 """Over the whole catalog: what a spec asks for is found with exactly that count, or refused with the counts
 that exist; and every shape on offer ends in exactly one of the two lists."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import strategies as st
 
 from gputrain import TrainingSpec, catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import candidates
 from tests.each import each
+from tests.laws.drawn import drawn
 from tests.market import supply
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]
@@ -50,8 +51,7 @@ def test_each_gpu_and_count_gives_a_machine_with_that_count_or_the_counts_that_e
         assert "not to be had" in reasons[0].why
 
 
-@settings(max_examples=200, deadline=None)
-@given(fields=specs, service=st.sampled_from(SERVICES))
+@drawn(60, 1000, fields=specs, service=st.sampled_from(SERVICES))
 def test_every_shape_on_offer_ends_in_exactly_one_of_the_two_lists(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)
     market = supply(service)
@@ -68,8 +68,7 @@ def test_every_shape_on_offer_ends_in_exactly_one_of_the_two_lists(fields, servi
     assert len(kept) + len(found.refusals) - refused_requests == len(shapes)
 
 
-@settings(max_examples=200, deadline=None)
-@given(fields=specs, service=st.sampled_from(SERVICES))
+@drawn(60, 1000, fields=specs, service=st.sampled_from(SERVICES))
 def test_no_candidate_costs_more_than_max_cost(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)
     found = candidates(spec, [supply(service)])

@@ -4,7 +4,7 @@ import itertools
 from itertools import chain, combinations
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import strategies as st
 
 import gputrain_emulator
 from gputrain.catalog import ProvisioningModel, Service, shapes
@@ -14,6 +14,7 @@ from gputrain.quota.book import limit_at, rows
 from gputrain.quota.reader import Reader
 from gputrain_emulator import facts
 from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs
+from tests.laws.drawn import drawn
 
 REGIONS = ("us-central1", "europe-west4", "asia-southeast1")
 ELSEWHERE = "europe-west1"
@@ -92,8 +93,7 @@ def needs_of(project, service, shape, model, nodes, region):
     return [(key, need * nodes) for key, need in one]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(world=worlds())
+@drawn(25, 300, world=worlds())
 def test_a_verdict_is_what_the_cloud_would_do(cloud, world):
     service, (limits, used), broken, looks = world
     project = f"law-project-{next(project_numbers)}"
@@ -148,8 +148,7 @@ WANTED = [
 ] + [{}]
 
 
-@settings(max_examples=300, deadline=None)
-@given(listed=info_rows, wanted=st.sampled_from(WANTED))
+@drawn(100, 1000, listed=info_rows, wanted=st.sampled_from(WANTED))
 def test_the_most_specific_row_wins_and_no_row_is_unknown(listed, wanted):
     def covers(row):
         places = row.get("applicableLocations")

@@ -4,7 +4,7 @@ import copy
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import strategies as st
 
 import gputrain_emulator
 from gputrain import catalog
@@ -16,6 +16,7 @@ from gputrain.refresh.skus import OddSkuError, rate
 from gputrain.refresh.stock import stock
 from gputrain_emulator import facts
 from gputrain_emulator.cloudbilling import PriceList
+from tests.laws.drawn import drawn
 
 DAY = "2026-11-21"
 PARTS = sorted(facts.part_prices())
@@ -66,8 +67,7 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
-@given(moves=moves)
+@drawn(6, 60, moves=moves)
 def test_no_spot_price_is_above_its_standard_price_and_each_refused_one_is_told(listed, moves):
     listed.changed = {(*part, model): usd for part, model, usd in moves}
     book = prices.book(listed.skus())
@@ -96,8 +96,7 @@ EVERY_PLACE = prices.Places(
 some_places = st.lists(st.tuples(st.sampled_from(MACHINES), st.sampled_from(ZONES)), max_size=30)
 
 
-@settings(max_examples=30, deadline=None)
-@given(first=some_places, then=some_places, silent=st.lists(st.sampled_from(ZONES), max_size=5))
+@drawn(10, 100, first=some_places, then=some_places, silent=st.lists(st.sampled_from(ZONES), max_size=5))
 def test_after_any_two_refreshes_a_machine_is_just_where_it_was_seen_last(first, then, silent):
     empty = prices.PriceBook(rates={})
     own, _ = built(None, stock(listing_of(documents(first)), listing_of(())), empty, day=DAY)
@@ -150,8 +149,7 @@ SKU = {
 }
 
 
-@settings(max_examples=300, deadline=None)
-@given(at=st.sampled_from([at for at in paths(SKU) if at]), value=json_values)
+@drawn(100, 1000, at=st.sampled_from([at for at in paths(SKU) if at]), value=json_values)
 def test_a_sku_with_anything_in_any_place_is_read_or_left_and_never_breaks_the_reading(at, value):
     try:
         found = rate(changed(SKU, at, value))
@@ -165,8 +163,7 @@ def test_a_sku_with_anything_in_any_place_is_read_or_left_and_never_breaks_the_r
 (ONE,) = documents([(catalog.machine("g2-standard-4"), "us-central1-a")])
 
 
-@settings(max_examples=150, deadline=None)
-@given(at=st.sampled_from([at for at in paths(ONE) if at]), value=json_values)
+@drawn(40, 500, at=st.sampled_from([at for at in paths(ONE) if at]), value=json_values)
 def test_a_machine_type_with_anything_in_any_place_leaves_a_sound_file(at, value):
     seen = stock(listing_of((changed(ONE, at, value),)), listing_of(()))
     file, _ = built(None, seen, prices.PriceBook(rates={}), day=DAY)
@@ -180,8 +177,7 @@ GOOD = load.written(
 ).encode()
 
 
-@settings(max_examples=150, deadline=None)
-@given(at=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255))
+@drawn(50, 500, at=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255))
 def test_a_file_with_one_byte_changed_is_never_taken_for_another_catalog(tmp_path_factory, at, byte):
     path = tmp_path_factory.getbasetemp() / "flipped.tsv"
     path.write_bytes(GOOD[:at] + bytes([byte]) + GOOD[at + 1 :])
@@ -193,9 +189,11 @@ def test_a_file_with_one_byte_changed_is_never_taken_for_another_catalog(tmp_pat
     assert found.places == load.built_in("places")[:9]
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    data=st.binary(max_size=200), head=st.sampled_from([b"", b"gputrain-catalog\t1\t2026-11-21\t00000000\n"])
+@drawn(
+    40,
+    500,
+    data=st.binary(max_size=200),
+    head=st.sampled_from([b"", b"gputrain-catalog\t1\t2026-11-21\t00000000\n"]),
 )
 def test_no_bytes_at_all_make_more_than_a_reason(tmp_path_factory, data, head):
     path = tmp_path_factory.getbasetemp() / "garbage.tsv"

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 from gputrain import ComputeEngine, Trainer
 from gputrain.lifecycle import State
-from tests.contract.emulated_compute import live_cloud
+from tests.contract.clouds import live_cloud
 
 SCRIPT = Path(__file__).parents[1] / "preempted_training.py"
 MACHINE = "g2-standard-4"
