@@ -17,6 +17,7 @@ from google.oauth2.credentials import Credentials
 import gputrain_emulator
 from gputrain_emulator import Cloud, oauth
 from gputrain_emulator.accounts import Accounts
+from tests.each import each
 
 JWT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
@@ -80,7 +81,7 @@ def test_failures_of_the_endpoint_come_on_demand(cloud: Cloud) -> None:
     credentials.refresh(google.auth.transport.requests.Request())
 
 
-@pytest.mark.parametrize(
+@each(
     ("form", "error"),
     [
         ({}, "invalid_request"),
@@ -159,7 +160,7 @@ def test_apis_are_seen_and_switched(cloud: Cloud) -> None:
     assert on["nextPageToken"]
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     ["/nothing", "/nothing.googleapis.com", ":batchGet", ":batchGet?names=x", "?filter=x", "?pageSize=x"],
 )

@@ -12,6 +12,7 @@ from googleapiclient.errors import HttpError
 from emulator.tests.test_discovery_client import client
 from gputrain_emulator import Cloud
 from gputrain_emulator.registry import Registry
+from tests.each import each
 
 PLACE = "projects/my-project/locations/us-central1"
 IMAGE = "us-central1-docker.pkg.dev/my-project/team/train:1"
@@ -117,7 +118,7 @@ def test_builds_are_found_by_tag_and_status_and_cancelled(cloud: Cloud, apis: An
     assert builds.get(name=f"{PLACE}/builds/{ids[0]}").execute()["status"] == "CANCELLED"
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "status"),
     [
         ({"steps": []}, 400),

@@ -14,6 +14,7 @@ from emulator.tests import discovery
 from emulator.tests.discovery import SERVICES, Exchange, faults, find_method, methods, validate
 from emulator.tests.discovery_schema import Severity
 from gputrain_emulator.exchanges import Seen
+from tests.each import each
 
 INSTANCES = "/compute/v1/projects/proj/zones/us-central1-a/instances"
 JOBS = "/v1/projects/proj/locations/us-central1/customJobs"
@@ -141,7 +142,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@each("name", PLANTED)
 def test_a_planted_mistake_is_found_where_it_was_planted_and_nothing_else_is(name: str) -> None:
     exchange, where = PLANTED[name]
     assert [problem.where for problem in validate(exchange)] == [where]
@@ -173,7 +174,7 @@ def test_a_refused_request_is_judged_by_its_error_alone() -> None:
     assert validate(refused) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "path", "method_id"),
     [
         ("GET", INSTANCES + "/vm-1/serialPort", "compute.instances.getSerialPortOutput"),

@@ -13,6 +13,7 @@ import requests
 
 from emulator.tests.compute import Clients, cpu_vm
 from gputrain_emulator import Cloud, fault_names
+from tests.each import each
 
 ZONES = "/compute/v1/projects/my-project/zones"
 ZONE = f"{ZONES}/us-central1-a"
@@ -114,7 +115,7 @@ def test_a_name_takes_its_own_details_only(cloud: Cloud) -> None:
         assert told.status_code == 400
 
 
-@pytest.mark.parametrize("name", fault_names.NAMED)
+@each("name", fault_names.NAMED)
 def test_every_name_is_in_the_reference(name: str) -> None:
     from emulator.tests.test_reference_page import PAGE
 

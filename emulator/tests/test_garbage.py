@@ -14,6 +14,7 @@ import requests
 import gputrain_emulator
 from gputrain_emulator import admin, arguments as taken
 from gputrain_emulator.storage import Storage
+from tests.each import each
 
 ROUNDS = 60  # requests for each kind of target
 SCALARS: tuple[Any, ...] = (
@@ -67,7 +68,7 @@ def a_document(dice: random.Random, depth: int = 0) -> Any:
     return {dice.choice(KEYS): a_document(dice, depth + 1) for _ in range(dice.randint(0, 4))}
 
 
-@pytest.mark.parametrize(("verb", "path"), TARGETS)
+@each(("verb", "path"), TARGETS)
 def test_no_garbage_is_a_fault_of_the_emulators_own(verb: str, path: str) -> None:
     dice = random.Random(path)
     with gputrain_emulator.start(project="p", rate_limits=False) as cloud, requests.Session() as wire:
@@ -112,7 +113,7 @@ def test_half_a_surrogate_pair_is_refused_and_spoils_nothing(text: bytes) -> Non
         assert cloud.dispatcher.failures == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "arguments"),
     [
         ("set_apart", '{"seconds": 1e30}'),
@@ -146,7 +147,7 @@ def test_a_command_that_cannot_be_is_refused_and_the_next_request_answered(
         assert cloud.dispatcher.failures == []
 
 
-@pytest.mark.parametrize("command", [*admin.METHODS, *admin.COMMANDS])
+@each("command", [*admin.METHODS, *admin.COMMANDS])
 def test_every_argument_of_a_command_is_of_a_type_that_is_looked_at(command: str) -> None:
     taker = admin.COMMANDS.get(command) or getattr(gputrain_emulator.Cloud, command)
     for one in inspect.signature(taker).parameters.values():

@@ -19,6 +19,7 @@ from gputrain_emulator.logging.entries import format_ns, parse_ns
 from gputrain_emulator.logging.matching import matcher
 from gputrain_emulator.query import FilterError
 from gputrain_emulator.vertex import Fate, Vertex
+from tests.each import each
 
 ENTRY = {
     "logName": "projects/p/logs/workerpool0-0",
@@ -68,7 +69,7 @@ def read(cloud: Cloud, wanted: str = "", caller: Any = None, **more: Any) -> lis
             return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "found"),
     [
         ("", True),
@@ -111,7 +112,7 @@ def test_filters_find_what_google_would(wanted: str, found: bool) -> None:
     assert matcher(wanted)(ENTRY) is found
 
 
-@pytest.mark.parametrize(
+@each(
     "wanted",
     ["colour=red", "severity>=LOUD", "timestamp>yesterday", "sample(a)", 'textPayload=~"("', "(", "a="],
 )
@@ -238,7 +239,7 @@ _RESOURCE = {"type": "global"}
 _LOG = "projects/my-project/logs/x"
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "body"),
     [
         ("list", {}),

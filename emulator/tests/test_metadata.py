@@ -15,6 +15,7 @@ import requests
 from google.auth import jwt
 
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+from tests.each import each
 
 EMAIL = "trainer@proj.iam.gserviceaccount.com"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -84,7 +85,7 @@ def test_a_forwarded_request_is_refused(machine: Machine) -> None:
     assert machine.get(V1 + "instance/id", **{"X-Forwarded-For": "1.2.3.4"}).status_code == 403
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text"),
     [
         ("instance/id", "42"),

@@ -18,6 +18,7 @@ from gputrain_emulator.query import (
     leaves,
     parse,
 )
+from tests.each import each
 
 
 def _eq(path: str, value: str, quoted: bool = False) -> Comparison:
@@ -75,7 +76,7 @@ def test_bare_words_strings_and_functions_are_leaves() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["AND", "a=", "(a=1", "a=1)", "a=1 OR", "NOT", '"open', "a==1", "(" * 200, "=1", "a=(b=1)", "f("]
 )
 def test_what_is_no_filter_is_refused_and_says_where(text: str) -> None:

@@ -15,6 +15,7 @@ import requests
 
 import gputrain_emulator
 from gputrain_emulator import Cloud, faults
+from tests.each import each
 
 ZONES = "/compute/v1/projects/my-project/zones"
 INSERT = f"POST {ZONES}/us-central1-a/instances HTTP/1.1\r\nHost: localhost\r\n".encode()
@@ -72,7 +73,7 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("kind", GARBAGE)
+@each("kind", GARBAGE)
 def test_garbage_is_refused_and_the_server_goes_on(cloud: Cloud, kind: str) -> None:
     answer = exchange(cloud, GARBAGE[kind], half_close=True)
     if answer.startswith(b"HTTP/"):
@@ -122,7 +123,7 @@ def test_json_as_deep_as_a_well_is_refused(cloud: Cloud) -> None:
     assert goes_on(cloud)
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "path", "status"),
     [
         ("GET", "/", 404),
@@ -265,7 +266,7 @@ def test_its_address_is_the_one_it_listens_on(host: str) -> None:
         ] in cloud.endpoints.url
 
 
-@pytest.mark.parametrize(
+@each(
     ("sent", "status"),
     [
         (b"POST /token HTTP/1.1\r\nHost: localhost\r\nContent-Length: \xb2\r\n\r\n", b"400"),
@@ -280,10 +281,6 @@ def test_its_address_is_the_one_it_listens_on(host: str) -> None:
         (b"GET / HTTP/3.7\r\nHost: localhost\r\n\r\n", b"505"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"505"),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
-    ],
-    ids=[
-        "superscript length", "chunk of 1_0", "long length", "two lengths", "length and chunks",
-        "unknown coding", "two hosts", "another host", "half a host", "HTTP/3.7", "HTTP/2", "long line",
     ],
 )  # fmt: skip
 def test_what_is_no_request_gets_a_status_line_and_google_words(

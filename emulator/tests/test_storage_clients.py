@@ -20,6 +20,7 @@ from googleapiclient.http import MediaIoBaseDownload, MediaIoBaseUpload
 
 from gputrain_emulator import Cloud
 from gputrain_emulator.storage import Storage
+from tests.each import each
 
 BLOCK = 1 << 20
 NINE = random.Random(9).randbytes(9 * BLOCK + 17)
@@ -121,7 +122,7 @@ def test_a_storage_layout_says_where_a_bucket_is(service: Any) -> None:
     assert (layout["location"], layout["locationType"]) == ("US-CENTRAL1", "region")
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "reason"),
     [
         ({"name": "fine-name", "banana": 1}, "invalid"),
@@ -151,7 +152,7 @@ def test_a_bucket_is_read_as_strictly_as_google_reads_it(
     assert (refused.value.status_code, refused.value.error_details[0]["reason"]) == (400, reason)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value"),
     [
         ("autoclass", {"enabled": True}),

@@ -20,6 +20,7 @@ from gputrain_emulator.storage.listing import Wanted, page
 from gputrain_emulator.storage.multipart import split_multipart
 from gputrain_emulator.storage.objects import Objects, Part
 from gputrain_emulator.storage.uploads import CHUNK, Session, Sessions
+from tests.each import each
 
 NEW = Conditions(generation_match=0)
 
@@ -138,7 +139,7 @@ def test_a_name_is_only_ever_a_name(objects: Objects, tmp_path: Path, name: str)
     assert [file.parent.name for file in tmp_path.rglob("*") if file.is_file()] == ["contents"]
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a\nb", "x" * 1025, ".well-known/acme-challenge/x"])
+@each("name", ["", ".", "..", "a\nb", "x" * 1025, ".well-known/acme-challenge/x"])
 def test_a_name_that_google_refuses_is_refused(objects: Objects, name: str) -> None:
     assert status_of(lambda: write(objects, name)) == 400
 

@@ -12,6 +12,7 @@ from google.api_core.exceptions import BadRequest
 
 from gputrain_emulator import Cloud
 from gputrain_emulator.storage import Storage
+from tests.each import each
 
 DAY = 86400.0
 
@@ -194,7 +195,7 @@ def test_a_forgotten_upload_is_given_up_by_the_buckets_rules(cloud: Cloud, bucke
     assert requests.put(part, data=b"x", timeout=10).status_code == 404
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "status"),
     [
         ("fields=items(name,size,metadata/k),nextPageToken,prefixes", 200),

@@ -11,6 +11,7 @@ import pytest
 
 from gputrain_emulator import Cloud
 from gputrain_emulator.exchanges import Request
+from tests.each import each
 
 COMPUTE = "/compute/v1/projects/my-project"
 ZONE = f"{COMPUTE}/zones/us-central1-a"
@@ -66,7 +67,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@each("what", REFUSED)
 def test_an_instance_that_google_refuses_is_refused(cloud: Cloud, what: str) -> None:
     body, words = REFUSED[what]
     status, told = ask(cloud, "POST", f"{ZONE}/instances", body)
@@ -114,7 +115,7 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", OTHERS)
+@each("what", OTHERS)
 def test_it_is_answered_as_google_does(cloud: Cloud, what: str) -> None:
     verb, target, body, status = OTHERS[what]
     found = ask(cloud, verb, target, body)
@@ -274,7 +275,7 @@ def test_a_pattern_that_would_keep_it_busy_is_refused(cloud: Cloud, pattern: str
     assert ask(cloud, "GET", f"{ZONE}/instances?filter=name%3D{'*a' * 30}*b")[0] == 200
 
 
-@pytest.mark.parametrize(
+@each(
     "values",
     [{"provision_s": "x"}, {"provision_s": -1}, {"provision_s": True}, {"quota_at_once": 1}, {"staging_s": None},
      {"stop_s": 1e30}, {"delete_s": [1]}],

@@ -15,6 +15,7 @@ import requests
 from gputrain_emulator import Cloud, messages, services
 from gputrain_emulator.record import Record
 from gputrain_emulator.routes import Routes
+from tests.each import each
 
 HOME = Path(__file__).parents[1]
 
@@ -51,7 +52,7 @@ print([name for name in heavy if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "path", "method"),
     [
         ("GET", "/compute/beta/projects/p/zones/z/instances", "compute.instances.list of compute/beta"),

@@ -15,6 +15,7 @@ import requests
 from gputrain_emulator import Cloud, services
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.routes import Routes
+from tests.each import each
 
 
 def methods(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -51,7 +52,7 @@ def known(routes: Routes, verb: str, path: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "path", "status"),
     [
         ("GET", "/storage/v1/b/bucket/acl", 501),
@@ -82,15 +83,20 @@ def test_known_methods_say_501_and_unknown_ones_404(cloud: Cloud, verb: str, pat
     assert verb == "HEAD" or reply.json()["error"]["code"] == status
 
 
-@pytest.mark.parametrize("verb", ["GET", "PUT", "DELETE", "POST"])
-@pytest.mark.parametrize("path", ["my-bucket", "my-bucket/", "my-bucket/a", "my-bucket/a/b.txt"])
-def test_an_address_of_the_xml_api_is_a_501_where_its_bucket_is(cloud: Cloud, verb: str, path: str) -> None:
-    url = f"{cloud.endpoints.url}/{path}"
-    assert requests.request(verb, url, timeout=60).status_code == 404
+@pytest.fixture
+def my_bucket(cloud: Cloud) -> None:
     cloud.add_bucket("my-bucket")
-    refused = requests.request(verb, url, timeout=60)
+
+
+@each("verb", ["GET", "PUT", "DELETE", "POST"])
+@each("end", ["", "/", "/a", "/a/b.txt"])
+def test_an_address_of_the_xml_api_is_a_501_where_its_bucket_is(
+    cloud: Cloud, my_bucket: None, verb: str, end: str
+) -> None:
+    refused = requests.request(verb, f"{cloud.endpoints.url}/my-bucket{end}", timeout=60)
     assert refused.status_code == 501
     assert f"storage.xml.{verb.lower()}" in refused.text
+    assert requests.request(verb, f"{cloud.endpoints.url}/no-bucket{end}", timeout=60).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from gputrain_emulator import Cloud
 from gputrain_emulator.faults import DropAfterCommit, Stale, server_error
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Fate, Settings, Vertex
+from tests.each import each
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -109,7 +110,14 @@ def test_lists_are_newest_first_in_pages_and_per_region(cloud: Cloud, client: An
     assert [job.name for page in pages for job in page.custom_jobs] == names[::-1]
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def three_jobs(cloud: Cloud, client: Any) -> None:
+    create(cloud, client, a_job(name="one", labels={"run": "a"}))
+    create(cloud, client, a_job(name="two", labels={"run": "b"}))
+    create(cloud, client, a_job(name="three"))
+
+
+@each(
     ("wanted", "found"),
     [
         ('labels.run="a"', ["one"]),
@@ -125,17 +133,14 @@ def test_lists_are_newest_first_in_pages_and_per_region(cloud: Cloud, client: An
         ('create_time<"2000-01-01T00:00:00Z"', []),
     ],
 )
-def test_list_filters_are_understood(cloud: Cloud, client: Any, wanted: str, found: list[str]) -> None:
-    create(cloud, client, a_job(name="one", labels={"run": "a"}))
-    create(cloud, client, a_job(name="two", labels={"run": "b"}))
-    create(cloud, client, a_job(name="three"))
+def test_list_filters_are_understood(
+    cloud: Cloud, client: Any, three_jobs: None, wanted: str, found: list[str]
+) -> None:
     jobs = client.list_custom_jobs(request={"parent": parent(cloud), "filter": wanted})
     assert [job.display_name for job in jobs] == found
 
 
-@pytest.mark.parametrize(
-    "wanted", ["colour=red", "state>1", "labels.a=", "(", "create_time=yesterday", "state"]
-)
+@each("wanted", ["colour=red", "state>1", "labels.a=", "(", "create_time=yesterday", "state"])
 def test_an_unsupported_filter_is_refused(cloud: Cloud, client: Any, wanted: str) -> None:
     with pytest.raises(BadRequest, match="filter"):
         client.list_custom_jobs(request={"parent": parent(cloud), "filter": wanted})

@@ -13,6 +13,7 @@ from emulator.tests.vertex_jobs import REGION, TRANSPORTS, a_job, a_pool, client
 from gputrain_emulator import Cloud
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Vertex
+from tests.each import each
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -40,7 +41,7 @@ def test_v05_a_count_that_the_machine_does_not_carry(cloud: Cloud, client: Any) 
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("machine", "accelerator", "count"),
     [
         ("n1-standard-4", "NVIDIA_L4", 1),
@@ -123,7 +124,7 @@ def _changed(path: str, value: Any) -> dict[str, Any]:
 _POOL = "job_spec.worker_pool_specs.0"
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "value", "said"),
     [
         ("display_name", "", "1.Field: display_name; Message: Required field is not set."),
@@ -179,7 +180,7 @@ def test_all_faults_of_single_fields_are_listed_together(cloud: Cloud, client: A
     assert "\t2.Field: job_spec.worker_pool_specs[0].replica_count;" in said
 
 
-@pytest.mark.parametrize(
+@each(
     ("machine", "accelerator", "count", "ok"),
     [
         ("g2-standard-24", "NVIDIA_L4", 2, True),
@@ -213,7 +214,7 @@ def _reserved(kind: str, **affinity: Any) -> dict[str, Any]:
 _KEY = "compute.googleapis.com/reservation-name"
 
 
-@pytest.mark.parametrize(
+@each(
     ("pool", "said"),
     [
         (a_pool("a4x-highgpu-4g", "NVIDIA_GB200", 4), "requires a specific reservation"),

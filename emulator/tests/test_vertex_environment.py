@@ -1,11 +1,10 @@
 """References in the variables of a container, by the examples of the Kubernetes reference and Vertex AI's."""
 
-import pytest
-
 from gputrain_emulator.live.vertex_environment import expanded
+from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "found"),
     [
         ("$(JOB)", "7"),

@@ -13,6 +13,7 @@ from google.cloud.aiplatform_v1.types import JobState
 from emulator.tests.vertex_jobs import REGION, TRANSPORTS, a_job, a_pool, client_of, create
 from gputrain_emulator import Cloud
 from gputrain_emulator.vertex import EndState, Fate, OverQuota, Settings, State, Vertex
+from tests.each import each
 
 L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 
@@ -147,7 +148,7 @@ def test_v18_a_timeout_ends_the_job_as_the_settings_say(cloud: Cloud, client: An
     assert client.get_custom_job(name=made.name).state is JobState.JOB_STATE_FAILED
 
 
-@pytest.mark.parametrize("state", list(State))
+@each("state", list(State))
 def test_every_state_of_the_enum_can_be_seen(cloud: Cloud, client: Any, vertex: Vertex, state: State) -> None:
     made = create(cloud, client)
     vertex.put(made.name, state)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, strategies as st
 
 from emulator.tests.vertex_life import TWO, Machines, Processes, a_job
 from gputrain_emulator.vertex.endings import EndState, Settings
 from gputrain_emulator.vertex.states import TERMINAL, Fate, Phase, State
+from tests.each import each
 
 
 def test_a_job_is_pending_then_running_then_succeeded() -> None:
@@ -210,7 +210,7 @@ def test_disable_retries_makes_the_first_internal_error_the_last() -> None:
     assert job.error.message == "Internal error occurred for the current attempt"
 
 
-@pytest.mark.parametrize("state", list(State))
+@each("state", list(State))
 def test_every_state_is_reachable_by_hand(state: State) -> None:
     job = a_job()
     job.advance(100)

@@ -12,6 +12,7 @@ from google.cloud import compute_v1
 
 from emulator.tests.compute import DEBIAN, IMAGE, ZONE, Clients, P, boot_disk, cpu_vm, spot, vm
 from gputrain_emulator import Cloud
+from tests.each import each
 
 GPU = compute_v1.AcceleratorConfig
 
@@ -70,7 +71,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@each("what", REFUSED)
 def test_google_refuses(clients: Clients, what: str) -> None:
     instance, words = REFUSED[what]
     zone = instance.machine_type.split("/")[1]

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 import gputrain.ddp
+from tests.each import each
 
 ROOM = Path(gputrain.ddp.__file__).parent
 MODULES = sorted(path.stem for path in ROOM.glob("*.py"))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@each("module", MODULES)
 def test_the_syntax_is_that_of_python_3_7(module: str) -> None:
     ast.parse((ROOM / f"{module}.py").read_text(), feature_version=(3, 7))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@each("module", MODULES)
 def test_at_the_top_only_the_standard_library_and_the_contract_are_imported(module: str) -> None:
     for node in ast.parse((ROOM / f"{module}.py").read_text()).body:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -19,6 +19,7 @@ import torch.distributed as dist  # noqa: E402  # after the skip
 from gputrain import ddp  # noqa: E402  # as above
 from gputrain.ddp import CheckpointError, SessionError  # noqa: E402  # as above
 from gputrain.ddp.place import Place, choose_device  # noqa: E402  # as above
+from tests.each import each  # noqa: E402  # as above
 
 
 @pytest.fixture(autouse=True)
@@ -234,7 +235,7 @@ def test_seeds_make_two_runs_alike_unless_told_not_to() -> None:
     assert random.random() == first
 
 
-@pytest.mark.parametrize(
+@each(
     ("use", "words"),
     [
         (lambda s: s.steps([1]), "does not know where to end"),

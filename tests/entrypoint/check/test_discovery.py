@@ -6,6 +6,7 @@ import pytest
 
 from gputrain.entrypoint.discovery import discover
 from gputrain.entrypoint.options import EnvironmentRefused, parse
+from tests.each import each
 
 
 def found(environ, *flags):
@@ -37,7 +38,7 @@ REDUCTION = {"workerpool2": [f"cmle-training-workerpool2-ab-{number}:2222" for n
 EVALUATOR = {"workerpool3": ["cmle-training-workerpool3-ab-0:2222"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "num_nodes", "node_rank"),
     [
         (vertex("workerpool0", 0), 3, 0),
@@ -142,7 +143,7 @@ def test_an_ipv6_address_of_a_platform_is_no_port(address, told, port):
     assert (cluster.host, cluster.port) == (address, port)
 
 
-@pytest.mark.parametrize("port", ["²", "70000", "0", "-1", "9" * 5000, "٣"])
+@each("port", ["²", "70000", "0", "-1", "9" * 5000, "٣"])
 def test_what_is_no_port_is_refused_wherever_it_stands(port):
     with pytest.raises(EnvironmentRefused, match="must be host:port"):
         found({"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": port})

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from gputrain.entrypoint import host, launch, wire
+from tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("visible", "count"),
     [("0,1,2", 3), ("", 0), ("-1", 0), ("0,-1,2", 1), ("GPU-aa,GPU-bb", 2), ("MIG-1", 1), ("NoDevFiles", 0)],
 )

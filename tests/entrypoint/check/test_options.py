@@ -4,6 +4,7 @@ import pytest
 
 from gputrain.entrypoint import contract, result
 from gputrain.entrypoint.options import EnvironmentRefused, parse, usage
+from tests.each import each
 
 RUN = ["--", "train.py"]
 
@@ -44,7 +45,7 @@ def test_the_double_dash_may_be_left_out():
     assert parse(["--grace", "1", "train.py", "--grace", "2"], {}).target.argv == ["train.py", "--grace", "2"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("argv", "environ", "told"),
     [
         ([], {}, "nothing to run"),

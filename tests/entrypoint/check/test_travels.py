@@ -14,6 +14,7 @@ import pytest
 
 from gputrain.entrypoint import contract, zipapp
 from tests import shadows
+from tests.each import each
 from tests.entrypoint.nodes import ROOT
 
 PACKAGE = ROOT / "gputrain"
@@ -41,7 +42,7 @@ def pyz(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@each("path", SOURCES)
 def test_the_syntax_is_that_of_python_3_7(path):
     ast.parse(path.read_text(), feature_version=(3, 7))
 
@@ -239,7 +240,7 @@ def _cost(pid):
     return int(fields[11]) + int(fields[12]), switches, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "entrypoint").glob("*.py")), ids=lambda path: path.stem)
+@each("path", sorted((PACKAGE / "entrypoint").glob("*.py")))
 def test_the_examples_in_docstrings_run(path):
     if path.stem != "__main__":
         module = importlib.import_module(f"gputrain.entrypoint.{path.stem}")
