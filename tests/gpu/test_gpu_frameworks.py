@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).parent.parent / "frameworks"
+SCRIPTS = Path(__file__).parents[1] / "soak" / "frameworks"
 ON_THE_CARD = {
     "accelerate": ("Accelerator(cpu=True)", "Accelerator()"),
     "transformers": ("use_cpu=True, ", ""),
