@@ -1,139 +1,126 @@
-"""The road of one spec over the seam between gputrain and a platform."""
+"""One backend in a world of its own, and what a caller does with jobs there.
 
-import secrets
+Only public names of gputrain are used: what stands behind them may be rewritten, and these tests judge it.
+"""
+
+import os
+import subprocess
+import sys
 import time
-from datetime import datetime, timezone
 
-from gputrain.backends.base import Completes, SendsCode, Start
-from gputrain.errors import CapacityError, GputrainError, NoPlacementError
-from gputrain.gcp import UnclearError
-from gputrain.lifecycle import State
-from gputrain.planning import candidates, rank
-from gputrain.planning.plan import Plan
-from gputrain.records import Ask, Code, Record
-from gputrain.records.record import spec_of
-from gputrain.trainer.boards import Boards
-from gputrain.trainer.claim import Claim
-from gputrain.trainer.context import Memory, Surroundings
-from gputrain.trainer.placing import Placing
-from gputrain.trainer.restart import Restart
-from gputrain.trainer.ways import way_of
+import pytest
+
+from gputrain import Trainer
 from tests.patience import PATIENCE_S
-
-NONCE = "00000000cafe"
 
 
 class Road:
-    """The road of one spec over the seam, step by step, and what a waiting client does at its end."""
+    """A trainer over one backend. A world is a subclass: it makes the backend, and moves what it can.
 
-    def __init__(self, backend):
-        self.backend = backend
-        self._asked = {}
-        access = getattr(backend, "_access", None)
-        self._sleep = time.sleep if access is None else access.sleep
-        self._now = time.time if access is None else access.now
-        backends = {backend.name: backend}
-        self.around = Surroundings(
-            backends=backends, boards=Boards(backends), memory=Memory(), read_anew=self._read_anew,
-            now=lambda: datetime.fromtimestamp(self._now(), timezone.utc), sleep=self._sleep,
-        )  # fmt: skip
+    A world without some matter skips the test that needs it, and says what it lacks.
+    """
 
-    def _read_anew(self, ones):
-        return tuple(ones)
+    ANSWERS = True
+    """Whether its agents can be asked where ranks stand."""
+    HAS_GPUS = False
 
-    def candidate(self, spec):
-        return self.ladder(spec)[0]
+    def __init__(self):
+        self.environment = {}
+        self.trainer = self.fresh()
 
-    def ladder(self, spec):
-        wanted = candidates(spec, [self.backend.supply])
-        assert wanted.candidates, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
-        return tuple(rank(wanted, self.backend.availability(wanted.candidates)))
+    def backend(self, tenant=""):
+        """A backend that remembers nothing; each tenant keeps its jobs in a place of its own."""
+        raise NotImplementedError
 
-    def request(self, spec, job_id=None):
-        job_id = job_id or f"job-{secrets.token_hex(4)}"
-        bundle = self.backend.stage(spec, job_id)
-        self._asked[job_id] = (spec, bundle)
-        one = self.candidate(spec)
-        return self.backend.render(Start(spec=spec, candidate=one, job_id=job_id, bundle=bundle, nonce=NONCE))
+    def setup(self):
+        """Python that makes a `trainer` of this world in another process."""
+        raise NotImplementedError
 
-    def create(self, request):
-        """Ask for what a request says, with its record written before, as a climb does."""
-        spec, bundle = self._asked[request.ref.name]
-        claim = Claim(self.around.boards, request.ref.name, self.around.now)
-        record = Record(
-            job_id=request.ref.name, home=claim.home, spec=spec_of(spec, bundle.argv),
-            code=Code(location=bundle.location, argv=bundle.argv, sha256=bundle.sha256),
-        )  # fmt: skip
-        request = self.backend.complete(request) if isinstance(self.backend, Completes) else request
-        if isinstance(self.backend, SendsCode):
-            self.backend.send(bundle)
-        claim.ask(record, Ask(way=way_of(request.candidate), attempt=0, names=request.names, nonce=NONCE))
-        try:
-            return self.backend.create(request)
-        except UnclearError:
-            raise
-        except GputrainError:
-            claim.drop()
-            raise
+    def living(self):
+        """The names of all that runs in this world now, and would be paid for."""
+        raise NotImplementedError
 
-    def submit(self, spec, job_id=None, *, everywhere=False):
-        """Submit to the best place, alone unless said; what that one answers is raised as it is."""
-        job_id = job_id or f"job-{secrets.token_hex(4)}"
-        found = self.ladder(spec) if everywhere else (self.candidate(spec),)
-        plan = Plan(spec=spec, candidates=found, refusals=(), made_at=self.around.now())
-        try:
-            return Placing(self.around, plan, job_id).submit(is_new=False).ref
-        except NoPlacementError as error:
-            raise error.__cause__ or CapacityError("nowhere was tried") from None
+    def begun(self):
+        """How many times this world was asked for machines, and gave them."""
+        raise NotImplementedError
 
-    def restart(self, ref):
-        """A fresh supervisor of a job, which remembers nothing."""
-        return Restart(self.around, ref.name, ref.backend)
+    def preempt(self, _job):
+        """Take a running job's machine away."""
+        pytest.skip("nothing is preempted here")
 
-    def supervise(self, ref):
-        """What a service does that looks after a job: a look, and what follows from it."""
-        restart, seen = self.restart(ref), self.backend.observe(ref)
-        restart.tidy(ref, self.backend, seen)
-        is_off = seen.state is State.INTERRUPTED or (seen.state is State.FAILED and restart.way_on(seen))
-        return bool(is_off and restart.go_on(seen, ()).placed)
+    def preemptible(self):
+        """Fields of a job on which `preempt` may be used."""
+        return {"max_restarts": 1}
 
-    def until(self, ref, holds):
-        """Look until an observation is as wished; a job that ends otherwise fails the test at once."""
+    def exhaust(self, _place):
+        """Let a place have no machines left."""
+        pytest.skip("it has one place")
+
+    def movable(self):
+        """Fields of a job that has two places to run at."""
+        return {}
+
+    def delay(self):
+        """Let machines come late from now on."""
+        pytest.skip("its machines are there already")
+
+    def abandon(self, _job):
+        """Let the job run on with nothing left that knows of it."""
+        pytest.skip("nothing can be left behind here")
+
+    def fields(self, fields):
+        """The fields of a job that says only what to run."""
+        return fields
+
+    def fresh(self, tenant=""):
+        """A trainer that remembers nothing."""
+        return Trainer(self.backend(tenant))
+
+    def plan(self, entry=None, **fields):
+        return self.trainer.plan(entry, **self.fields(fields))
+
+    def submit(self, entry=None, *, key=None, trainer=None, **fields):
+        return (trainer or self.trainer).submit(entry, idempotency_key=key, **self.fields(fields))
+
+    def process(self, code, *words):
+        """Another process with a `trainer` of this world."""
+        env, pipe = {**os.environ, **self.environment}, subprocess.PIPE
+        words = [sys.executable, "-c", f"import sys\n{self.setup()}\n{code}", *words]
+        return subprocess.Popen(words, env=env, stdout=pipe, stderr=pipe, text=True)
+
+    def end(self, job):
+        """How the job ended."""
+        return job.wait(PATIENCE_S, progress="none")
+
+    def until(self, job, holds, *, may_end=False):
+        """Look after a job until something holds; its end before that fails the test at once."""
         patience = time.monotonic() + PATIENCE_S
-        while time.monotonic() < patience:
-            seen = self.backend.observe(ref)
-            if holds(seen):
-                return seen
-            ended = seen.state is not None and seen.state.is_terminal
-            assert not ended, (seen, self.text(ref))
-            self.rest()
-        raise AssertionError(f"not seen within {PATIENCE_S} s; last: {seen}; log: {self.text(ref)}")
+        while True:
+            job.refresh()
+            job.supervise()
+            if holds(job):
+                return
+            assert may_end or not job.state.is_terminal, (job.to_dict(), self.text(job))
+            assert time.monotonic() < patience, (job.to_dict(), self.text(job))
+            time.sleep(job.poll_s)
 
-    def rest(self):
-        """What a watcher leaves between two looks."""
-        time.sleep(self.backend.poll_s)
+    def until_said(self, job, words, times=1):
+        """Until the job's log has these words so often."""
+        self.until(job, lambda _: self.text(job).count(words) >= times)
 
-    def end(self, ref):
-        return self.until(ref, lambda seen: seen.state is not None and seen.state.is_terminal)
+    def until_idle(self):
+        """Until nothing runs in this world."""
+        patience = time.monotonic() + PATIENCE_S
+        while self.living():
+            assert time.monotonic() < patience, self.living()
+            time.sleep(0.05)
 
-    def lines(self, ref):
-        """All log lines, page by page."""
-        found, cursor = [], ""
-        while page := self.backend.logs(ref, cursor):
-            found += page.lines
-            if page.cursor == cursor:
-                return found
-            cursor = page.cursor
-        return found
-
-    def text(self, ref):
-        return "\n".join(line.message for line in self.lines(ref))
-
-    def until_said(self, ref, words):
-        """Look until some rank has written these words."""
-        return self.until(ref, lambda _: words in self.text(ref))
+    def text(self, job):
+        return "\n".join(line.message for line in job.logs())
 
 
-def supervised(backend, ref):
-    """Look after a job once, as a process that remembers nothing; whether that started it again."""
-    return Road(backend).supervise(ref)
+def said_by(process):
+    """What a process printed, once it has ended well."""
+    said, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors
+    return said

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 import pytest
 
 from gputrain_emulator.live import USERLAND, why_no_userland
-from tests.contract.emulated_compute import ComputeRoad, compute
+from tests.contract.clouds import live_cloud
+from tests.contract.emulated_compute import ComputeRoad
 
 
 @contextmanager
@@ -14,5 +15,5 @@ def world(_name, _folder):
     reason = why_no_userland(USERLAND)
     if reason is not None:
         pytest.skip(f"no machine to boot: {reason}")
-    with compute(USERLAND) as backend:
-        yield ComputeRoad(backend)
+    with live_cloud(USERLAND) as cloud:
+        yield ComputeRoad(cloud)

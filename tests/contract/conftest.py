@@ -8,30 +8,22 @@ from importlib import import_module
 import pytest
 
 WORLDS = {
-    "local": ("gputrain.backends.local", "tests.contract.this_machine"),
-    "vertex-rest": ("gputrain.backends.vertex", "tests.contract.emulated_vertex"),
-    "vertex-grpc": ("gputrain.backends.vertex", "tests.contract.emulated_vertex"),
-    "compute": ("gputrain.backends.compute", "tests.contract.emulated_compute"),
-    "compute-booted": ("gputrain.backends.compute", "tests.contract.booted_compute"),
-    "slurm": ("gputrain_slurmlike", "tests.contract.partitions"),
+    "local": ("gputrain.backends.local", "tests.contract.this_machine", ()),
+    "slurm": ("gputrain_slurmlike", "tests.contract.partitions", pytest.mark.check),
+    "compute": ("gputrain.backends.compute", "tests.contract.emulated_compute", pytest.mark.check),
+    "vertex-rest": ("gputrain.backends.vertex", "tests.contract.emulated_vertex", pytest.mark.check),
+    "vertex-grpc": ("gputrain.backends.vertex", "tests.contract.emulated_vertex", pytest.mark.check),
+    "compute-booted": ("gputrain.backends.compute", "tests.contract.booted_compute", pytest.mark.machines),
 }
-"""What must be there, and the module whose ``world`` gives the road."""
+"""What must be there, the module whose ``world`` gives the road, and its tier, none for `make test`."""
 
 
-QUICK, BOOTED = "local", "compute-booted"
-
-
-def _tier(world):
-    marks = () if world == QUICK else pytest.mark.machines if world == BOOTED else pytest.mark.check
-    return pytest.param(world, marks=marks)
-
-
-@pytest.fixture(params=map(_tier, WORLDS))
+@pytest.fixture(params=[pytest.param(name, marks=marks) for name, (*_, marks) in WORLDS.items()])
 def road(request, tmp_path):
     """The road over each backend in turn, with an empty world of its own."""
     if request.param == "slurm":
         request.getfixturevalue("slurmlike_here")
-    needed, home = WORLDS[request.param]
+    needed, home, _ = WORLDS[request.param]
     pytest.importorskip(needed)
     with import_module(home).world(request.param, tmp_path) as found:
         yield found

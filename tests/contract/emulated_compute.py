@@ -2,51 +2,37 @@
 
 from contextlib import contextmanager
 
-import gputrain_emulator
-from gputrain.backends.compute import ComputeEngine
-from gputrain_emulator.live import LiveMode
-from gputrain_emulator.storage import Storage
-from tests.road import Road
+from gputrain import ComputeEngine
+from tests.contract.clouds import CloudRoad, live_cloud
+
+MACHINE = "g2-standard-4"
 
 
-class ComputeRoad(Road):
-    """The road of specs that say only what to run: a GPU for each rank stands for the machine."""
+class ComputeRoad(CloudRoad):
+    """Virtual machines of one region."""
 
-    def candidate(self, spec):
-        return super().candidate(spec.replace(gpu=f"L4:{spec.nproc_per_node or 1}"))
+    KIND = ComputeEngine
+    HAS_GPUS = True
 
+    def __init__(self, cloud):
+        super().__init__(cloud, regions=["us-central1"], poll_s=0.2)
 
-@contextmanager
-def live_cloud(userland=""):
-    """An emulated cloud in which VMs are processes of this machine and come at once.
+    def preempt(self, _job):
+        for vm in list(self.cloud.compute.vms.values()):
+            self.cloud.preempt(vm.name)
 
-    userland: the image that they boot; without one they stand in for it.
-    """
-    with gputrain_emulator.start(wall_clock=True) as cloud:
-        cloud.attach(LiveMode(cloud.world, userland=userland))
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        quick = cloud.compute.settings
-        quick.provision_s = quick.staging_s = quick.delete_s = quick.quick_s = quick.rollback_s = 0.1
-        yield cloud
-        assert not cloud.dispatcher.failures
+    def exhaust(self, place):
+        self.cloud.stock(place, MACHINE, 0)
 
+    def delay(self):
+        self.cloud.compute.settings.provision_s = 60.0
 
-@contextmanager
-def compute(userland=""):
-    """A backend in a cloud of its own."""
-    with live_cloud(userland) as cloud:
-        reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "poll_s": 0.2}
-
-        class Emulated(ComputeEngine):
-            @classmethod
-            def for_ref(cls, ref):
-                return cls(ref.project, regions=["us-central1"], bucket="gs://my-bucket", **reach)
-
-        yield Emulated("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
+    def abandon(self, job):
+        self.forget(job)
 
 
 @contextmanager
 def world(_name, _folder):
     """The road in a cloud of its own."""
-    with compute() as backend:
-        yield ComputeRoad(backend)
+    with live_cloud() as cloud:
+        yield ComputeRoad(cloud)

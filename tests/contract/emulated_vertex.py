@@ -3,49 +3,38 @@
 from contextlib import contextmanager
 from dataclasses import replace
 
-import gputrain_emulator
-from gputrain.backends.vertex import VertexAI
-from gputrain_emulator.live import LiveMode
-from gputrain_emulator.storage import Storage
-from gputrain_emulator.vertex import Vertex
-from tests.road import Road
+from gputrain import VertexAI
+from tests.contract.clouds import CloudRoad, live_cloud
+
+TIMES = {"provision_s": 0.05, "start_s": 0.05, "cancel_s": 5.0, "error_delay_s": 1.0}
 
 
-class VertexRoad(Road):
-    """The road of specs that name no GPU: Vertex AI sells nothing without, so each rank is given one."""
+class VertexRoad(CloudRoad):
+    """Custom jobs in two regions."""
 
-    def candidate(self, spec):
-        return super().candidate(spec.replace(gpu=f"L4:{spec.nproc_per_node or 1}"))
+    KIND = VertexAI
 
+    def __init__(self, cloud, transport):
+        super().__init__(cloud, regions=["us-central1", "us-east4"], transport=transport)
 
-@contextmanager
-def vertex(transport):
-    """A backend over one transport, in a cloud of its own in which machines come at once."""
-    with gputrain_emulator.start(wall_clock=True) as cloud:
-        cloud.attach(LiveMode(cloud.world, allow_unconfined=True))
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        service = cloud.world.part(Vertex)
-        service.settings = replace(
-            service.settings, provision_s=0.05, start_s=0.05, cancel_s=5.0, error_delay_s=1.0
-        )
+    def preempt(self, _job):
+        for one in list(self.cloud.vertex.jobs.values()):
+            self.cloud.vertex.preempt(one)
 
-        class Emulated(VertexAI):
-            @classmethod
-            def for_ref(cls, ref):
-                return cls(
-                    ref.project, ref.place, bucket="gs://my-bucket", transport=transport,
-                    endpoints=cloud.endpoints, credentials=cloud.credentials,
-                )  # fmt: skip
+    def exhaust(self, place):
+        self._change(max_wait_s=0.5, capacity_retry_s=0.2)
+        self.cloud.vertex.set_stock("g2-standard-4", 0, region=place)
 
-        yield Emulated(
-            "my-project", "us-central1", bucket="gs://my-bucket", transport=transport,
-            endpoints=cloud.endpoints, credentials=cloud.credentials,
-        )  # fmt: skip
-        assert not cloud.dispatcher.failures
+    def delay(self):
+        self._change(provision_s=60.0)
+
+    def _change(self, **settings):
+        self.cloud.vertex.settings = replace(self.cloud.vertex.settings, **settings)
 
 
 @contextmanager
 def world(name, _folder):
     """The road over the transport that the name ends with."""
-    with vertex(name.removeprefix("vertex-")) as backend:
-        yield VertexRoad(backend)
+    with live_cloud(allow_unconfined=True) as cloud:
+        cloud.vertex.settings = replace(cloud.vertex.settings, **TIMES)
+        yield VertexRoad(cloud, name.removeprefix("vertex-"))

@@ -1,12 +1,54 @@
 """Somebody else's batch system for the contract suite, by the name it is installed under."""
 
+import os
+import signal
 from contextlib import contextmanager
+from pathlib import Path
 
-from gputrain.backends import registry
-from tests.road import Road
+import pytest
+
+from tests.contract.processes import Processes
+
+
+class SlurmRoad(Processes):
+    """A cluster of its own; its nodes are processes."""
+
+    ANSWERS = False
+
+    def __init__(self, root, site=""):
+        super().__init__(root)
+        self.environment = {"PYTHONPATH": str(site)}
+
+    def setup(self):
+        return (
+            "from gputrain import Trainer\nfrom gputrain_slurmlike import Slurm\n"
+            f"trainer = Trainer(Slurm({str(self.root)!r}))"
+        )
+
+    def backend(self, tenant=""):
+        from gputrain_slurmlike import Slurm
+
+        return Slurm(self.root / tenant)
+
+    def preempt(self, _job):
+        pytest.skip("its jobs are not started again")
+
+    def movable(self):
+        return {"gpu": "MI300X:8", "nproc_per_node": 1, "max_run_duration": "1h"}
+
+    def exhaust(self, place):
+        drained = Path(self.root, "drained", place)
+        drained.parent.mkdir(parents=True, exist_ok=True)
+        drained.touch()
+
+    def abandon(self, _job):
+        """Kill the process that looks after the job; its agents and ranks live on."""
+        for pid in self.living():
+            if "batch.py" in Path(f"/proc/{pid}/cmdline").read_text():
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
-def world(name, folder):
+def world(_name, folder, site=""):
     """A cluster of its own."""
-    yield Road(registry.find(name)(folder / "cluster", partitions=["cpu"]))
+    yield SlurmRoad(folder / "cluster", site)

@@ -1,18 +1,14 @@
-"""A gang waits in Google's flex-start queue, and then trains for real."""
+"""Nodes of a flex-start job wait in Google's queue, and then train for real."""
 
 import json
 
 import pytest
 
-from gputrain.backends.compute import ComputeEngine
-from gputrain.gcp import Objects
-from gputrain.keeper.status import PHASES, RUNNING, STARTING
-from gputrain.lifecycle import State
-from gputrain.spec import TrainingSpec
+from gputrain import State
 from gputrain_emulator import faults
-from tests.contract.emulated_compute import ComputeRoad, live_cloud
+from tests.contract.clouds import live_cloud
+from tests.contract.emulated_compute import MACHINE, ComputeRoad
 
-MACHINE = "g2-standard-4"
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 SAYS = """
 import os, time
@@ -31,21 +27,20 @@ def cloud():
 
 @pytest.fixture
 def road(cloud):
-    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "poll_s": 0.2}
-    return ComputeRoad(ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach))
+    return ComputeRoad(cloud)
 
 
 @pytest.fixture
 def wait(road, script, room_for):
-    """Submits a gang of two that waits, as there is room for one."""
+    """Submits a job of two nodes that waits, as there is room for one."""
 
     def submit():
         room_for(1)
         fields = {"machine_type": MACHINE, "num_nodes": 2, "provisioning_model": "flex-start"}
-        ref = road.submit(TrainingSpec(script=script(SAYS), max_run_duration="1h", **fields))
-        waiting = road.until(ref, lambda seen: "does not have enough" in seen.detail)
-        assert waiting.state is State.QUEUED
-        return ref
+        job = road.submit(script(SAYS), max_run_duration="1h", **fields)
+        road.until(job, lambda job: "does not have enough" in job.detail)
+        assert job.state is State.QUEUED
+        return job
 
     return submit
 
@@ -63,13 +58,12 @@ def room_for(cloud):
 def trains(cloud, road):
     """It comes to a good end, and leaves nothing in the queue."""
 
-    def check(ref):
-        seen = road.until(ref, lambda seen: "is gone" in seen.detail or seen.state.is_terminal)
-        assert seen.state is State.SUCCEEDED, seen
-        assert {"rank 0 of 2", "rank 1 of 2"} <= set(road.text(ref).splitlines())
-        road.supervise(ref)
-        road.backend.clean_up()
+    def check(job):
+        assert road.end(job) is State.SUCCEEDED, job.to_dict()
+        assert {"rank 0 of 2", "rank 1 of 2"} <= set(road.text(job).splitlines())
+        road.trainer.clean_up()
         assert not cloud.compute.resources["instanceGroupManagers"]
+        road.until_idle()
 
     return check
 
@@ -77,26 +71,35 @@ def trains(cloud, road):
 @pytest.mark.parametrize("has_false_starts", [False, True])
 def test_all_nodes_meet_once_there_is_room_for_all(cloud, wait, room_for, trains, has_false_starts):
     cloud.compute.settings.flex_false_starts = has_false_starts
-    ref = wait()
+    job = wait()
     room_for(4)
-    trains(ref)
+    trains(job)
 
 
-@pytest.mark.parametrize(("phase", "filling_s"), [(STARTING, 5), (RUNNING, 0)])
+@pytest.mark.parametrize(("phases", "filling_s"), [(("starting", "running"), 5), (("running",), 0)])
 def test_a_node_that_google_takes_back_ends_none_that_comes_after_it(
-    cloud, road, wait, room_for, trains, phase, filling_s
+    cloud, road, wait, room_for, trains, phases, filling_s
 ):
     """Be it that its agent waits for the others by then, or that its folders are being filled."""
     cloud.compute.settings.flex_false_starts, cloud.compute.settings.flex_poll_s = True, 300.0
     slow = cloud.fail("storage.objects.list", faults.Delay(seconds=filling_s), times=None)
-    ref, board = wait(), Objects(road.backend._access, "my-bucket")
+    job = wait()
 
-    def has_come_so_far(_):
-        word = board.read(f"jobs/{ref.name}/attempt-0/status-0.json")
-        return word is not None and PHASES.index(json.loads(word.content)["phase"]) >= PHASES.index(phase)
+    def has_come_so_far(job):
+        found = road.read(f"jobs/{job.id}/", "/status-0.json")
+        return any(json.loads(text)["phase"] in phases for text in found)
 
-    road.until(ref, has_come_so_far)
+    road.until(job, has_come_so_far)
     slow.cancel()
     room_for(4)
     cloud.clock.advance(300.0)
-    trains(ref)
+    trains(job)
+
+
+def test_a_job_that_is_cancelled_in_the_queue_leaves_it(cloud, road, wait, room_for):
+    job = wait()
+    job.cancel()
+    assert road.end(job) is State.CANCELLED
+    room_for(4)
+    assert not cloud.compute.resources["instanceGroupManagers"]
+    assert (road.living(), road.begun(), road.text(job)) == ([], 0, "")

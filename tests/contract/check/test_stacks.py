@@ -1,16 +1,10 @@
 """A running job can be asked where its ranks stand, and one that stands still is ended with the reason."""
 
-import time
 from datetime import timedelta
 
 import pytest
 
-from gputrain.backends.abilities import FindsTheEnd
-from gputrain.backends.results import AsksForStacks
-from gputrain.gauges import MachineUse
-from gputrain.job.stacks import ask
-from gputrain.lifecycle import State
-from gputrain.spec import TrainingSpec
+from gputrain import State
 from tests.patience import PATIENCE_S
 
 BLOCKED = """
@@ -43,63 +37,47 @@ dist.all_reduce(loss)
 @pytest.fixture
 def asking(road):
     """The road over a backend whose agents can be asked."""
-    if not isinstance(road.backend, AsksForStacks):
+    if not road.ANSWERS:
         pytest.skip("its agents cannot be asked")
     return road
 
 
-def lines_of(road, ref):
-    return sum(line.message == "blocked" for line in road.lines(ref))
-
-
 def test_where_every_rank_of_every_node_stands_is_told_while_it_runs(asking, script):
-    ref = asking.submit(TrainingSpec(script=script(BLOCKED), num_nodes=2, nproc_per_node=2))
-    until = time.monotonic() + PATIENCE_S
-    while lines_of(asking, ref) < 4:
-        assert time.monotonic() < until, asking.text(ref)
-        asking.rest()
-    for _ in range(2):  # who asks again is answered again
-        found = ask(ref, asking.backend, 2, PATIENCE_S, time.sleep)
+    job = asking.submit(script(BLOCKED), num_nodes=2, nproc_per_node=2)
+    asking.until_said(job, "blocked", times=4)
+    for _ in range(2):  # a second question is answered as well
+        found = job.stacks(PATIENCE_S)
         places = [(one.rank, one.node_rank, one.place) for one in found.ranks]
         at = "waits_for_ever at train.py:5"
         assert places == [(0, 0, at), (1, 0, at), (2, 1, at), (3, 1, at)]
         assert (found.missing, list(found.traces.values())) == ((), [(0, 1, 2, 3)])
-    asking.backend.cancel(ref)
-    asking.end(ref)
+    job.cancel()
+    asking.end(job)
 
 
 def test_a_rank_that_skips_a_collective_ends_the_job_with_its_own_stack(asking, script):
     pytest.importorskip("torch")
-    spec = TrainingSpec(
-        script=script(SKIPS), num_nodes=2, nproc_per_node=2, hang_timeout=timedelta(seconds=6)
-    )
-    seen = asking.end(asking.submit(spec))
-    assert (seen.state, seen.failure.kind, seen.failure.rank) == (State.FAILED, "hang", 2), seen
-    assert "ranks 0, 1, 3 in all_reduce" in seen.failure.message
-    assert "rank 2 never came to it: evaluate at train.py:12" in seen.failure.message
-    assert "rank 2 began 1 and ranks 0, 1, 3 began 2 collectives" in seen.failure.message
-    assert "in evaluate" in seen.failure.traceback
+    job = asking.submit(script(SKIPS), num_nodes=2, nproc_per_node=2, hang_timeout=timedelta(seconds=6))
+    assert asking.end(job) is State.FAILED
+    assert (job.failure.kind, job.failure.rank) == ("hang", 2), job.failure
+    assert "ranks 0, 1, 3 in all_reduce" in job.failure.message
+    assert "rank 2 never came to it: evaluate at train.py:12" in job.failure.message
+    assert "rank 2 began 1 and ranks 0, 1, 3 began 2 collectives" in job.failure.message
+    assert "in evaluate" in job.failure.traceback
 
 
 def test_what_the_machines_do_is_told_beside_the_log(asking, script):
-    ref = asking.submit(TrainingSpec(script=script("import time; time.sleep(17)"), num_nodes=2))
-    asking.end(ref)
-    told = MachineUse()
-    told.add(asking.lines(ref))
-    assert {"node0.cpu_cores", "node0.memory_mib", "node1.memory_mib"} <= set(told.metrics.names)
-    if asking.backend.name == "compute":  # the others' replicas are processes without GPUs
-        assert told.metrics.last["node1.gpu_celsius"] == 35
-        assert told.share == 0.0
+    job = asking.submit(script("import time; time.sleep(17)"), num_nodes=2)
+    asking.end(job)
+    told = job.metrics("gpu")
+    assert {"node0.cpu_cores", "node0.memory_mib", "node1.memory_mib"} <= set(told.names)
+    if asking.HAS_GPUS:
+        assert told.last["node1.gpu_celsius"] == 35
+        assert job.gpu_busy == 0.0
 
 
-def test_the_last_lines_are_read_from_near_the_end(road, script):
-    if not isinstance(road.backend, FindsTheEnd):
-        pytest.skip("its log is read from the beginning")
-    words = "for n in range(3000): print('line', n, flush=True)"
-    ref = road.submit(TrainingSpec(script=script(words)))
-    road.end(ref)
-    cursor = road.backend.cursor_near_end(ref, 20)
-    last = road.backend.logs(ref, cursor).lines
-    assert 20 <= len(last) <= 200
-    assert last == tuple(road.lines(ref)[-len(last) :])
-    assert road.backend.cursor_near_end(ref, 10**6) == ""
+def test_the_last_lines_of_a_long_log_are_read(road, script):
+    job = road.submit(script("for n in range(3000): print('line', n, flush=True)"))
+    road.end(job)
+    last = [line.message for line in job.logs(tail=20, grep="^line ")]
+    assert last == [f"line {n}" for n in range(2980, 3000)]

@@ -13,9 +13,9 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.live import USERLAND, why_no_userland
 from gputrain_emulator.storage import Storage
-from tests.contract.emulated_compute import live_cloud
+from tests.contract.clouds import live_cloud
 from tests.patience import PATIENCE_S
-from tests.road import Road
+from tests.unit.steps import Steps
 
 REASON = why_no_userland(USERLAND)
 
@@ -35,7 +35,7 @@ def cloud():
 
 @pytest.fixture
 def road(cloud):
-    return Road(
+    return Steps(
         ComputeEngine(
             "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
             credentials=cloud.credentials, poll_s=0.2, driver_wait_s=0,

@@ -10,9 +10,9 @@ import pytest
 
 from gputrain.backends.compute import ComputeEngine
 from gputrain.lifecycle import State
-from tests.contract.emulated_compute import live_cloud
+from tests.contract.clouds import live_cloud
 from tests.machines.booted import apt
-from tests.road import Road
+from tests.unit.steps import Steps
 
 DOCKER = """#!/usr/bin/python3
 import json, os, sys
@@ -46,7 +46,7 @@ def cloud(tmp_path, request):
 
 @pytest.fixture
 def road(cloud):
-    return Road(
+    return Steps(
         ComputeEngine(
             "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
             credentials=cloud.credentials, poll_s=0.2, driver_wait_s=0, check_network=False,

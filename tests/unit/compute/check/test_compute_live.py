@@ -18,7 +18,7 @@ from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from gputrain_emulator.live import LiveMode, gpus
 from gputrain_emulator.storage import Storage
-from tests.contract.emulated_compute import live_cloud
+from tests.contract.clouds import live_cloud
 from tests.patience import PATIENCE_S
 from tests.unit.steps import Steps
 
