@@ -93,6 +93,15 @@ def test_a_guest_that_powers_off_leaves_a_terminated_vm_and_its_disk(cloud: Clou
     assert [disk.name for disk in clients.of("Disks").list(project=P, zone=ZONE)] == ["vm-1"]
 
 
+def test_a_vm_that_is_off_costs_no_more(cloud: Cloud, clients: Clients) -> None:
+    clients.run(vm())
+    cloud.clock.advance(3600)
+    cloud.power_off("vm-1")
+    spent = cloud.cost_usd
+    cloud.clock.advance(3600)
+    assert cloud.cost_usd == spent > 0
+
+
 @pytest.mark.parametrize(("action", "kind"), [("DELETE", "deferredDelete"), ("STOP", "deferredStop")])
 def test_the_run_time_limit_is_kept_by_the_clock(
     cloud: Cloud, clients: Clients, action: str, kind: str

@@ -30,6 +30,12 @@ def bills(cloud):
     return cloud.cost_usd - before
 
 
+def test_a_plan_of_code_that_no_job_has_sent_yet_writes_nothing(cloud, trainer, kind, script):
+    before = len(cloud.requests)
+    trainer(kind).plan(script, **JOB)
+    assert {one.verb for one in cloud.requests[before:]} == {"GET"}
+
+
 def test_a_job_that_everybody_forgot_bills_until_its_limit_and_leaves_no_disk(cloud, trainer, kind, script):
     job = trainer(kind).submit(script, **JOB)
     cloud.clock.advance(2 * HOUR_S)

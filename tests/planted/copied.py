@@ -65,16 +65,26 @@ class Copy:
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
             compiled.unlink()  # Python goes by seconds and size, and may take the old one for this one
 
-    def test(self, *tests):
-        """Run some tests on the copy, in their processes and in all that they start."""
-        command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", "--tb=short"]
-        ended = self.python(*command[1:], "--timeout", "120", "-o", "addopts=", *tests)
+    def test(self, *tests, limit_s=50):
+        """Run some tests on the copy, and all that they start; one that takes longer has failed."""
+        how = (
+            "-q",
+            "-rf",
+            "--tb=short",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "addopts=",
+            "--timeout",
+            str(limit_s),
+        )
+        ended = self.python("-m", "pytest", *how, *tests)
         return Outcome(ended.returncode, ended.stdout + ended.stderr)
 
     def python(self, *words):
         """Run Python on the copy, whichever checkout is installed."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        env |= {"PYTHONPATH": f"{self.folder}{os.pathsep}{self.folder / 'emulator'}", "COLUMNS": "10000"}
+        env |= {"PYTHONPATH": f"{self.folder}{os.pathsep}{self.folder / 'emulator'}"}
         return subprocess.run(
             [sys.executable, *words],
             cwd=self.folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False,

@@ -90,7 +90,7 @@ FAULTS = (
         "            backend = self._backends[one.backend]\n"
         '            seam.send(backend, seam.stage(backend, spec, "plan"))\n'
         "        code = examine(spec, is_sent",
-        caught_by=("tests/cloud/test_reads_only.py::test_plan_doctor_quotas_and_lists_only_read",),
+        caught_by=(f"{BILLS}::test_a_plan_of_code_that_no_job_has_sent_yet_writes_nothing",),
     ),
     Plant(
         name="doctor finds nothing wrong where a permission is missing",
@@ -297,6 +297,15 @@ FAULTS = (
             "tests/unit/vertex/test_vertex_elsewhere.py::test_a_process_with_another_account_makes_nothing_and_says_with_which_it_would",
         ),
     ),
+    Plant(
+        name="the secret that agents share reaches the ranks",
+        file="gputrain/entrypoint/launch.py",
+        text="{name: value for name, value in environ.items() if name != contract.TOKEN}",
+        instead="dict(environ)",
+        caught_by=(
+            "tests/entrypoint/check/test_one_node.py::test_the_agents_secret_reaches_no_rank_and_no_line",
+        ),
+    ),
     # how a job ends
     Plant(
         name="the echo on a healthy rank is told as the cause",
@@ -324,13 +333,29 @@ FAULTS = (
         ),
     ),
     Plant(
-        name="a hang is not watched for",
+        name="ranks of the second node have local ranks of their own",
+        file="gputrain/entrypoint/launch.py",
+        text="        LOCAL_RANK=str(local_rank),\n",
+        instead="        LOCAL_RANK=str(rank),\n",
+        caught_by=(
+            "tests/entrypoint/check/test_many_nodes.py::test_ranks_count_through_nodes_of_different_sizes",
+        ),
+    ),
+    Plant(
+        name="what a rank left running outlives the job",
+        file="gputrain/entrypoint/processes.py",
+        text="        left = set(host.children_of(os.getpid())) - spared\n",
+        instead="        left: Set[int] = set()\n",
+        caught_by=(
+            "tests/entrypoint/check/test_one_node.py::test_what_a_rank_left_running_ends_with_the_node",
+        ),
+    ),
+    Plant(
+        name="hang_timeout reaches no job",
         file="gputrain/backends/results.py",
         text="    if spec.hang_timeout is not None:\n",
         instead="    if spec.hang_timeout is None and spec.keep_outputs is None:\n",
-        caught_by=(
-            "tests/contract/check/test_stacks.py::test_a_rank_that_skips_a_collective_ends_the_job_with_its_own_stack[local]",
-        ),
+        caught_by=("tests/cloud/test_requests.py::test_a_field_of_a_spec_stands_in_the_request",),
     ),
     Plant(
         name="the last line of a log is lost where it has no end",
@@ -375,10 +400,10 @@ FAULTS = (
     ),
     # experiments
     Plant(
-        name="a point whose names are in another order runs again",
-        file="gputrain/experiments/points.py",
-        text="json.dumps(point, sort_keys=True, default=repr)",
-        instead="json.dumps(point, default=repr)",
+        name="a point runs again once it has another number",
+        file="gputrain/experiments/book.py",
+        text="key_of(self.name, point, before.times)))\n        return asks",
+        instead='f"{self.name} {len(asks)}"))\n        return asks',
         caught_by=(
             "tests/unit/experiments/test_experiment.py::test_another_process_or_another_day_takes_it_up_and_adds_what_is_missing",
         ),
@@ -423,9 +448,7 @@ FAULTS = (
         file="emulator/gputrain_emulator/compute/lifecycle.py",
         text='stop_meter(vm.path)\n    compute.world.ledger.write("stop", vm.path)\n',
         instead='write("stop", vm.path)\n',
-        caught_by=(
-            "emulator/tests/test_vm_ends.py::test_a_guest_that_powers_off_leaves_a_terminated_vm_and_its_disk",
-        ),
+        caught_by=("emulator/tests/test_vm_ends.py::test_a_vm_that_is_off_costs_no_more",),
     ),
     Plant(
         name="the emulator accepts a field that Google does not know",
@@ -433,7 +456,7 @@ FAULTS = (
         text="        if field is None:\n            where = f",
         instead="        if field is None:\n            continue\n            where = f",
         caught_by=(
-            "emulator/tests/test_strict_requests.py::test_an_instance_that_google_refuses_is_refused",
+            "emulator/tests/test_server.py::test_unknown_fields_and_parameters_are_refused_in_googles_words",
         ),
     ),
 )
