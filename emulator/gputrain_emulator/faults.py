@@ -267,6 +267,11 @@ class Faults:
             self._orders.append(order)
         return order
 
+    @property
+    def are_due(self) -> bool:
+        """Whether any may strike yet."""
+        return bool(self._orders)
+
     def clear(self) -> None:
         self._orders.clear()
 

@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         try:
-            outcome = self._answer(self._request())
+            outcome = answered(self.server.dispatcher, self._request())
         except ApiError as error:
             self.close_connection = True
             self._send(Reply(status=error.status, body=error.encoded(Style.PLATFORM)))
@@ -123,23 +123,6 @@ class Handler(BaseHTTPRequestHandler):
         self._send(outcome.reply, outcome)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - the names http.server looks for
-
-    def _answer(self, request: Request) -> Outcome:
-        host = request.headers.get("host", "")
-        if not frames.is_ours(host):
-            error = ApiError(404, f"The host {host[:200]} is not served here.")
-            return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
-        if frames.is_of_a_page(request.headers):
-            # Before any route: a page on the web may send a POST to this machine without asking first.
-            error = ApiError(403, "Requests of web pages are not answered here.")
-            return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
-        request = as_meant(request)
-        path = request.target.partition("?")[0]
-        if path.startswith("/_emulator/"):
-            return Outcome(reply=admin.answer(self.server.dispatcher, request))
-        if path in batch.PATHS and request.verb == "POST":
-            return Outcome(reply=batch.answer(self.server.dispatcher, request))
-        return self.server.dispatcher.handle(request)
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         """The time of the emulated world, which is what its services' ``Date`` tells."""
@@ -231,6 +214,25 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body[start : start + size])
             self.wfile.flush()
             time.sleep(seconds / steps)
+
+
+def answered(dispatcher: Dispatcher, request: Request) -> Outcome:
+    """What goes back for a request, whatever carried it here; raises Dropped and ApiError."""
+    host = request.headers.get("host", "")
+    if not frames.is_ours(host):
+        error = ApiError(404, f"The host {host[:200]} is not served here.")
+        return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
+    if frames.is_of_a_page(request.headers):
+        # Before any route: a page on the web may send a POST to this machine without asking first.
+        error = ApiError(403, "Requests of web pages are not answered here.")
+        return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
+    request = as_meant(request)
+    path = request.target.partition("?")[0]
+    if path.startswith("/_emulator/"):
+        return Outcome(reply=admin.answer(dispatcher, request))
+    if path in batch.PATHS and request.verb == "POST":
+        return Outcome(reply=batch.answer(dispatcher, request))
+    return dispatcher.handle(request)
 
 
 def _one_line(value: str) -> str:

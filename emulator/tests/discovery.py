@@ -343,7 +343,7 @@ def _form(seen: Seen) -> Hashable:
 def _form_of(body: bytes) -> Hashable:
     try:
         return _shape(json.loads(body))
-    except ValueError:
+    except (ValueError, RecursionError):
         return hash(body)
 
 

@@ -28,7 +28,8 @@ def test_a_list_of_vms_is_read_the_more_seldom_the_more_pages_it_has(vms, fresh_
     assert _fresh_s(({str(one): {} for one in range(vms)}, True)) == fresh_s
 
 
-def test_an_operation_is_waited_for_no_longer_than_is_said(cloud, backend, code):
+def test_an_operation_is_waited_for_no_longer_than_is_said(cloud, make, code):
+    backend = make(sleep=cloud.clock.advance)
     Steps(backend).submit(spec(code), job_id="bert-1")
     sent = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
     cloud.compute.settings.provision_s = 2 * LONGEST_S

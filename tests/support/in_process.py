@@ -1,0 +1,78 @@
+"""Requests to an emulated cloud of this process, answered by a call instead of over a socket."""
+
+import contextlib
+import io
+import os
+from email.utils import formatdate
+from http.client import responses
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.exchanges import Request
+from gputrain_emulator.server import answered
+
+_MOST_BYTES = 1 << 20
+
+
+@contextlib.contextmanager
+def in_process(cloud):
+    """What `requests` sends to this cloud is answered by the thread that sends it, half as dear.
+
+    The socket stays open for all that is about the wire: while faults are ordered, for other processes, for
+    bodies that are packed, large or not read yet, and for clients that do not use `requests`.
+    """
+    over_the_wire, process = HTTPAdapter.send, os.getpid()
+
+    def send(self, request, stream=False, timeout=None, verify=True, cert=None, proxies=None):
+        body = request.body.encode() if isinstance(request.body, str) else request.body or b""
+        if (
+            not request.url.startswith(f"{cloud.server.url}/")
+            or proxies
+            or os.getpid() != process
+            or cloud.world.faults.are_due
+            or not isinstance(body, bytes)
+            or len(body) > _MOST_BYTES
+            or "Content-Encoding" in request.headers
+        ):
+            return over_the_wire(self, request, stream, timeout, verify, cert, proxies)
+        return self.build_response(request, _reply(cloud, request, body))
+
+    HTTPAdapter.send = send
+    try:
+        yield
+    finally:
+        HTTPAdapter.send = over_the_wire
+
+
+def _reply(cloud, sent, body):
+    headers = {name.lower(): _text(value) for name, value in sent.headers.items()}
+    headers.setdefault("host", cloud.server.url.partition("//")[2])
+    target = sent.url[len(cloud.server.url) :].partition("#")[0]
+    try:
+        reply = answered(
+            cloud.dispatcher, Request(verb=sent.method, target=target, headers=headers, body=body)
+        ).reply
+        status, content = reply.status, bytes(reply.body)
+        told = {"Content-Type": reply.content_type, **reply.headers}
+    except ApiError as error:
+        status, content, told = error.status, error.encoded(Style.PLATFORM), {}
+    except Exception as error:  # the server answers its own faults so
+        cloud.dispatcher.fail(error)
+        raise requests.ConnectionError(str(error), request=sent) from error
+    told["Date"] = formatdate(int(cloud.clock.now()), usegmt=True)
+    if status not in (204, 304):
+        told["Content-Length"] = str(len(content))
+    return urllib3.HTTPResponse(
+        body=io.BytesIO(b"" if sent.method == "HEAD" else content),
+        headers=told,
+        status=status,
+        reason=responses.get(status, ""),
+        preload_content=False,
+    )
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
