@@ -6,24 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-import gputrain_emulator
 from gputrain.backends.vertex import VertexAI
 from gputrain.gcp import LABEL_GANG, LABEL_HOME, LABEL_JOB, Objects
-from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex.endings import Ending
 from gputrain_emulator.vertex.state import Vertex
 from gputrain_emulator.vertex.states import Ask, Fate, State as Theirs
+from tests.support.clouds import REGION, emulated
 from tests.unit.records.values import ASK
-
-REGION = "us-central1"
 
 
 @pytest.fixture
 def cloud():
-    with gputrain_emulator.start() as running:
-        running.world.part(Storage).add_bucket("my-bucket", location=REGION)
+    with emulated() as running:
         yield running
-        assert not running.dispatcher.failures
 
 
 @pytest.fixture
