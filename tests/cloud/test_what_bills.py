@@ -96,6 +96,41 @@ def test_a_preempted_job_starts_again_as_often_as_was_asked_and_no_more(cloud, t
     assert bills(cloud) == 0
 
 
+def test_the_attempts_of_a_job_have_its_time_limit_together(cloud, trainer, script):
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    asked = {**JOB, "num_nodes": 1, "provisioning_model": "spot", "max_restarts": 1}
+    job = trainer("compute").submit(script, **asked)
+    cloud.clock.advance(HOUR_S / 2)
+    for vm in list(cloud.compute.vms.values()):
+        cloud.preempt(vm.name)
+    cloud.clock.advance(300)
+    job.refresh()
+    assert job.supervise()
+    bills(cloud)
+    assert cloud.cost_usd == pytest.approx(job.candidate.price_usd_h, rel=0.05)
+
+
+def test_a_job_that_asked_for_no_restart_ends_with_its_machine(cloud, trainer, kind, script):
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    job = trainer(kind).submit(script, **{**JOB, "num_nodes": 1, "provisioning_model": "spot"})
+    cloud.clock.advance(300)
+    for vm in list(cloud.compute.vms.values()):
+        cloud.preempt(vm.name)
+    for custom_job in list(cloud.vertex.jobs.values()):
+        cloud.vertex.preempt(custom_job)
+    cloud.clock.advance(300)
+    assert job.refresh().state is State.FAILED
+    assert not job.supervise()
+    assert bills(cloud) == 0
+
+
+def test_a_full_zone_sends_the_job_to_the_next_one(cloud, trainer, script):
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    job = trainer("compute").submit(script, **{**JOB, "num_nodes": 1, "machine_type": "g2-standard-4"})
+    assert job.candidate.place == "us-central1-b"
+    assert [vm.zone for vm in cloud.compute.vms.values()] == ["us-central1-b"]
+
+
 def test_a_clean_up_leaves_what_runs_and_what_others_own(cloud, trainer, script):
     alice, bob = (trainer("compute", bucket=f"gs://my-bucket/{who}") for who in ("alice", "bob"))
     jobs = [one.submit(script, **JOB) for one in (alice, bob)]

@@ -246,6 +246,36 @@ FAULTS = (
         caught_by=(f"{BILLS}::test_a_preempted_job_starts_again_as_often_as_was_asked_and_no_more",),
     ),
     Plant(
+        name="each attempt of a job gets its whole time again",
+        file="gputrain/records/record.py",
+        text="        run_s = int(spec.max_run_duration.total_seconds()) - self.used_s\n",
+        instead="        run_s = int(spec.max_run_duration.total_seconds())\n",
+        caught_by=(f"{BILLS}::test_the_attempts_of_a_job_have_its_time_limit_together",),
+    ),
+    Plant(
+        name="Vertex AI restarts a job that asked for no restart",
+        file="gputrain/backends/vertex/render.py",
+        text="    if spec.max_restarts == 0:\n",
+        instead="    if spec.max_restarts < 0:\n",
+        caught_by=(f"{BILLS}::test_a_job_that_asked_for_no_restart_ends_with_its_machine[vertex]",),
+    ),
+    Plant(
+        name="two jobs of one key both train on Vertex AI",
+        file="gputrain/keeper/prelude.py",
+        text="        sys.exit(0)\n    count = ",
+        instead="    count = ",
+        caught_by=(
+            "tests/unit/staging/check/test_container_side.py::test_the_second_job_of_a_key_does_nothing_and_ends_well",
+        ),
+    ),
+    Plant(
+        name="a full zone rules out its whole region",
+        file="gputrain/planning/ladder.py",
+        text="            full += [region_market_of(one.candidate)] if one.scope is Scope.REGION else []\n",
+        instead="            full += [region_market_of(one.candidate)]\n",
+        caught_by=(f"{BILLS}::test_a_full_zone_sends_the_job_to_the_next_one",),
+    ),
+    Plant(
         name="one key names two specs",
         file="gputrain/records/alike.py",
         text='    check_alike(record.spec, spec_of(spec, ("gputrain_function.py",)), what, fix)\n',
@@ -258,10 +288,7 @@ FAULTS = (
         file="gputrain/gcp/wire.py",
         text="    session.max_redirects = 0 ",
         instead="    session.max_redirects = 30 ",
-        caught_by=(
-            "tests/unit/gcp/test_gcp_api.py::test_a_request_with_a_token_follows_no_redirect",
-            "tests/unit/gcp/test_gcp_clients.py::test_a_client_follows_no_redirect",
-        ),
+        caught_by=("tests/security/test_where_tokens_go.py::test_a_trainers_token_follows_no_redirect",),
     ),
     Plant(
         name="a token goes to any host that an endpoint names",
@@ -298,13 +325,11 @@ FAULTS = (
         ),
     ),
     Plant(
-        name="the secret that agents share reaches the ranks",
-        file="gputrain/entrypoint/launch.py",
-        text="{name: value for name, value in environ.items() if name != contract.TOKEN}",
-        instead="dict(environ)",
-        caught_by=(
-            "tests/entrypoint/check/test_one_node.py::test_the_agents_secret_reaches_no_rank_and_no_line",
-        ),
+        name="text of others builds elements in a page",
+        file="gputrain/terminal.py",
+        text="    return html.escape(safe(text))\n",
+        instead="    return safe(text)\n",
+        caught_by=("tests/security/test_what_is_shown.py::test_no_text_builds_anything_in_a_page",),
     ),
     # how a job ends
     Plant(
@@ -425,6 +450,13 @@ FAULTS = (
         text="        return Exit.OK if job.state is State.SUCCEEDED else Exit.JOB\n",
         instead="        return Exit.OK\n",
         caught_by=(f"{COMMANDS}::test_a_job_that_fails_ends_with_1_and_its_own_traceback",),
+    ),
+    Plant(
+        name="clean-up --json removes what it was only to show",
+        file="gputrain/cli/commands.py",
+        text="    removes = options.yes or not options.json\n",
+        instead="    removes = True\n",
+        caught_by=(f"{COMMANDS}::test_what_no_job_needs_is_shown_and_removed_once_that_is_said",),
     ),
     Plant(
         name="a key of a --json document has another name",

@@ -1,5 +1,6 @@
 """A token, and code, go to the address that its owner named, in no other form and to no other host."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -13,10 +14,11 @@ from urllib3.util import parse_url
 
 from gputrain import Trainer, VertexAI
 from gputrain.backends.base import JobRef
-from gputrain.errors import AuthError, SpecError
+from gputrain.errors import AuthError, GputrainError, SpecError
 from gputrain.gcp import Access, Api, Endpoints
 from gputrain.gcp.endpoints import Address, is_channel_here, reach
 from gputrain.keeper import cloud
+from tests import present
 from tests.each import each
 
 HOSTILE = (
@@ -112,14 +114,15 @@ def test_a_token_of_another_universe_does_not_go_to_google():
     assert Access(project="p", credentials=theirs, endpoints=mine).locked_credentials().valid
 
 
-@each("code", [301, 302, 303, 307, 308])
-@each("leads_away", ["storage", "metadata"])
-def test_in_the_job_a_token_follows_no_redirect_either(monkeypatch, code, leads_away):
+@contextlib.contextmanager
+def served(*names, leads_away, code=307):
+    """Servers of this machine, of which one redirects to ``elsewhere``; their ports, and who was asked."""
     asked = []
 
     class Server(BaseHTTPRequestHandler):
         def do_GET(self):
             asked.append((self.server.name, self.headers.get("Authorization")))
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
             is_away = self.server.name == leads_away
             self.send_response(code if is_away else 200)
             if is_away:
@@ -129,19 +132,40 @@ def test_in_the_job_a_token_follows_no_redirect_either(monkeypatch, code, leads_
             self.end_headers()
             self.wfile.write(body)
 
+        do_POST = do_GET  # noqa: N815  # as the base class calls it
+
         def log_message(self, *_):
             pass
 
-    servers = {
-        name: ThreadingHTTPServer(("127.0.0.1", 0), Server) for name in ("storage", "metadata", "elsewhere")
-    }
+    servers = {name: ThreadingHTTPServer(("127.0.0.1", 0), Server) for name in (*names, "elsewhere")}
     for name, server in servers.items():
         server.name = name
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{servers['metadata'].server_port}")
-    with pytest.raises(cloud.CallFailed):
-        cloud.call("GET", f"http://127.0.0.1:{servers['storage'].server_port}/b/o")
+    yield {name: server.server_port for name, server in servers.items()}, asked
     for server in servers.values():
         server.shutdown()
         server.server_close()
+
+
+@each("code", [301, 302, 303, 307, 308])
+@each("leads_away", ["storage", "metadata"])
+def test_in_the_job_a_token_follows_no_redirect_either(monkeypatch, code, leads_away):
+    with served("storage", "metadata", leads_away=leads_away, code=code) as (ports, asked):
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{ports['metadata']}")
+        with pytest.raises(cloud.CallFailed):
+            cloud.call("GET", f"http://127.0.0.1:{ports['storage']}/b/o")
     assert "elsewhere" not in {name for name, _ in asked}
+
+
+@each("kind", ["compute", "vertex"])
+def test_a_trainers_token_follows_no_redirect(tmp_path, kind):
+    (tmp_path / "train.py").write_text("")
+    with served("google", leads_away="google") as (ports, asked):
+        google = {api.value: f"http://127.0.0.1:{ports['google']}" for api in Api}
+        where = Endpoints(**{**google, "aiplatform_grpc": ""})
+        settings = {"regions": ["us-central1"], "bucket": "gs://my-bucket", "endpoints": where}
+        trainer = Trainer(present.backend(kind)("my-project", credentials=Credentials("canary"), **settings))
+        for act in (trainer.plan, trainer.doctor, trainer.submit):
+            with contextlib.suppress(GputrainError):
+                act(str(tmp_path / "train.py"), gpu="L4:1")
+    assert set(asked) == {("google", "Bearer canary")}
