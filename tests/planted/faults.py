@@ -337,7 +337,9 @@ FAULTS = (
         file="gputrain/entrypoint/verdict.py",
         text="        self.is_symptom = is_symptom(cause)\n",
         instead="        self.is_symptom = False\n",
-        caught_by=("tests/entrypoint/check/test_gang.py::test_a_symptom_waits_for_its_cause",),
+        caught_by=(
+            "tests/entrypoint/check/test_root_cause.py::test_every_node_names_the_rank_that_failed_first",
+        ),
     ),
     Plant(
         name="a job that was stopped exits as one that has finished",
