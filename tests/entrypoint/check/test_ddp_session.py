@@ -222,6 +222,13 @@ def test_the_environment_names_the_checkpoint_directory(
         assert s.checkpoints.latest() == 3
 
 
+def test_a_session_keeps_as_many_checkpoints_as_asked_for(tmp_path: Path) -> None:
+    with ddp.session(device="cpu", checkpoint_dir=str(tmp_path), keep=1) as s:
+        s.save(1)
+        s.save(2)
+    assert [path.name for path in tmp_path.glob("step-*")] == ["step-000000000002"]
+
+
 def test_seeds_make_two_runs_alike_unless_told_not_to() -> None:
     def draw(seed: int | None) -> tuple[float, float]:
         with ddp.session(device="cpu", seed=seed):
