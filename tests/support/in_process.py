@@ -6,6 +6,7 @@ import os
 from email.utils import formatdate
 from http.client import responses
 
+import pytest
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
@@ -40,11 +41,10 @@ def in_process(cloud):
             return over_the_wire(self, request, stream, timeout, verify, cert, proxies)
         return self.build_response(request, _reply(cloud, request, body))
 
-    HTTPAdapter.send = send
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HTTPAdapter, "send", send)
+        patch.setenv("NO_PROXY", "127.0.0.1")  # else requests reads the whole environment, twice a request
         yield
-    finally:
-        HTTPAdapter.send = over_the_wire
 
 
 def _reply(cloud, sent, body):

@@ -4,9 +4,10 @@ from datetime import datetime, timezone
 
 import pytest
 
-import gputrain_emulator
 from gputrain import Trainer
 from tests import present
+from tests.support.clock import jumping
+from tests.support.clouds import emulated
 from tests.unit.trainer.places import World
 
 L4 = {"gpu": "L4:2", "max_run_duration": "1h"}
@@ -16,12 +17,10 @@ VERTEX_L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 
 @pytest.fixture
 def cloud():
-    with gputrain_emulator.start() as running:
-        running.add_bucket("my-bucket", location="us-central1")
+    with emulated() as running:
         times = running.compute.settings
         times.provision_s = times.staging_s = times.rollback_s = times.delete_s = 1.0
         yield running
-        assert not running.dispatcher.failures
 
 
 @pytest.fixture
@@ -33,13 +32,13 @@ def now(cloud):
 def backend(cloud, now):
     """Makes backends by their names; they share nothing but the cloud."""
 
-    def build(name, regions=("us-central1",), sleep=cloud.clock.advance, now=now, bucket="gs://my-bucket"):
+    def build(name, regions=("us-central1",), sleep=None, now=now, bucket="gs://my-bucket"):
         reach = {
             "bucket": bucket,
             "regions": list(regions),
             "endpoints": cloud.endpoints,
             "credentials": cloud.credentials,
-            "sleep": sleep,
+            "sleep": sleep or jumping(cloud),
             "now": lambda: now().timestamp(),
         }
         return present.backend(name)("my-project", **reach)
@@ -51,11 +50,11 @@ def backend(cloud, now):
 def trainer(backend, cloud, now):
     """Makes trainers: of both backends, or of one."""
 
-    def build(*names, sleep=cloud.clock.advance, now=now, **settings):
+    def build(*names, sleep=None, now=now, **settings):
         backends = [
             backend(name, sleep=sleep, now=now, **settings) for name in names or ("vertex", "compute")
         ]
-        return Trainer(backends, now=now, sleep=sleep)
+        return Trainer(backends, now=now, sleep=sleep or jumping(cloud))
 
     return build
 
