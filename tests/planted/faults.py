@@ -432,7 +432,7 @@ FAULTS = (
         text="key_of(self.name, point, before.times)))\n        return asks",
         instead='f"{self.name} {len(asks)}"))\n        return asks',
         caught_by=(
-            "tests/unit/experiments/test_experiment.py::test_another_process_or_another_day_takes_it_up_and_adds_what_is_missing",
+            "tests/unit/experiments/check/test_experiment.py::test_another_process_or_another_day_takes_it_up_and_adds_what_is_missing",
         ),
     ),
     Plant(

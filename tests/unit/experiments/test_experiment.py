@@ -1,63 +1,19 @@
 """An experiment is many jobs as one thing: each point once, whoever is killed, the bad ones in place."""
 
 import functools
-import inspect
-import json
 import math
-import os
-import pathlib
-import random
-import signal
-import subprocess
-import sys
-import threading
-import time
-import warnings
 
 import numpy
 import pytest
 
 import gputrain
-from gputrain import (
-    ConflictError,
-    JobFailedError,
-    JobLostError,
-    JobTimeoutError,
-    Local,
-    RequestError,
-    SpecError,
-    StoppedError,
-    Trainer,
-)
+from gputrain import JobFailedError, RequestError, SpecError
 from gputrain.experiments.plot import Curve, Plot
 from tests.each import each
 
-REPORTS = """
-import argparse, json, time
-asked = argparse.ArgumentParser()
-asked.add_argument("--lr", type=float)
-asked.add_argument("--seed", type=int, default=0)
-asked = asked.parse_args()
-if asked.lr > 1:
-    raise ValueError(f"lr {asked.lr} is too high")
-for step in range(1, 4):
-    told = {"step": step, "loss": asked.lr / step + asked.seed, "time": time.time()}
-    print("GPUTRAIN_METRIC " + json.dumps(told))
-"""
 
-
-@pytest.fixture
-def script(tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text(REPORTS)
-    return str(path)
-
-
-def losses(lr, seed=0):
+def losses(lr):
     """A function that is mapped."""
-    import json
-
-    print("GPUTRAIN_METRIC " + json.dumps({"step": 1, "loss": lr + seed}))
 
 
 def test_a_grid_is_every_combination_in_order():
@@ -96,118 +52,11 @@ def test_each_point_is_a_job_and_a_failing_one_stops_none(trainer, script):
     assert "too high" in scan.to_dicts()[1]["failure"]["message"]
 
 
-def test_another_process_or_another_day_takes_it_up_and_adds_what_is_missing(trainer, script):
-    first = trainer.map(script, gputrain.grid(lr=[0.1, 0.2]), name="scan").wait(timeout=120)
-    again = (
-        Trainer(Local(gpus=0)).map(script, gputrain.grid(lr=[0.1, 0.2, 0.3]), name="scan").wait(timeout=120)
-    )
-    assert [job.id for job in again.jobs][:2] == [job.id for job in first.jobs]
-    assert len(trainer.jobs()) == 3
-    named = trainer.experiment("scan").wait(timeout=60)
-    assert [job.point for job in named.jobs] == [{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}]
-    narrow = trainer.map(script, [{"lr": 0.2}], name="scan")
-    assert [job.id for job in narrow.wait(timeout=60).jobs] == [first.jobs[1].id]
-    assert len(trainer.jobs()) == 3
-    with pytest.raises(JobLostError, match="no experiment other"):
-        trainer.experiment("other")
-
-
-def test_one_name_with_another_spec_is_a_conflict_and_no_job(trainer, script):
-    trainer.map(script, [{"lr": 0.1}], name="scan").wait(timeout=60)
-    with pytest.raises(ConflictError, match="nproc_per_node"):
-        trainer.map(script, [{"lr": 0.2}], name="scan", nproc_per_node=2)
-    assert len(trainer.jobs()) == 1
-
-
-def test_no_more_run_at_a_time_than_are_allowed(trainer, tmp_path):
-    path = tmp_path / "one.py"
-    path.write_text(f"""
-import os, time
-held = os.path.join({str(tmp_path)!r}, "held")
-file = os.open(held, os.O_CREAT | os.O_EXCL)
-time.sleep(0.3)
-os.unlink(held)
-""")
-    scan = trainer.map(
-        str(path), gputrain.grid(n=range(4)), name="one", max_parallel=1, arguments=lambda _: []
-    )
-    assert [one.error for one in scan.results(timeout=120)] == [None] * 4
-
-
-def test_a_function_gets_its_point_as_keyword_arguments(trainer):
-    scan = trainer.map(losses, gputrain.grid(lr=[0.5, 0.25]), name="functions")
-    assert [one.result.metrics.last["loss"] for one in scan.results(timeout=120)] == [0.5, 0.25]
-    assert trainer.run(functools.partial(losses, 0.5, seed=2)).metrics.last["loss"] == 2.5
-    assert len({job.spec.args for job in scan.jobs}) == 2
-
-
-def test_the_jobs_of_a_function_are_found_by_the_name_of_their_experiment(trainer):
-    scan = trainer.map(losses, gputrain.grid(lr=[0.5, 0.25]), name="functions").wait(timeout="5m")
-    found = Trainer(Local(gpus=0)).experiment("functions")
-    assert [one.result.metrics.last["loss"] for one in found.results(timeout="5m")] == [0.5, 0.25]
-    assert found.jobs == scan.jobs
-
-
-def test_a_whole_spec_with_a_name_of_its_own_is_mapped_and_found_again(trainer, script):
-    spec = gputrain.TrainingSpec(script=script, name="mine")
-    scan = trainer.map(spec, gputrain.grid(lr=[0.5, 0.25]), name="named").wait(timeout="5m")
-    assert trainer.map(spec, gputrain.grid(lr=[0.5, 0.25]), name="named").wait(timeout="5m").jobs == scan.jobs
-    assert trainer.experiment("named").jobs == scan.jobs
-    assert len(trainer.jobs()) == 2
-
-
 def test_a_function_that_lacks_an_argument_is_refused_before_anything_runs(trainer):
     with pytest.raises(SpecError, match="lr"):
         trainer.submit(losses)
     with pytest.raises(SpecError, match="JSON"):
         trainer.submit(functools.partial(losses, lr=object()))
-
-
-def test_a_caller_says_how_a_point_is_told(trainer, tmp_path):
-    path = tmp_path / "words.py"
-    path.write_text("import sys; print('words', *sys.argv[1:])")
-    scan = trainer.map(
-        str(path), [{"lr": 3e-4, "on": True}], name="words", arguments=lambda point: [f"lr={point['lr']}"]
-    )
-    plain = trainer.map(str(path), [{"lr": 3e-4, "on": True, "off": None}], name="plain", args=["fit"])
-    told = [
-        next(line.message for line in one.wait(timeout=60).jobs[0].logs(grep="words"))
-        for one in (scan, plain)
-    ]
-    assert told == ["words lr=0.0003", "words fit --lr 0.0003 --on true"]
-
-
-def test_cancel_ends_all_and_nobody_submits_the_rest(trainer, tmp_path):
-    path = tmp_path / "long.py"
-    path.write_text("import time; time.sleep(60)")
-    scan = trainer.map(
-        str(path), gputrain.grid(n=range(5)), name="long", max_parallel=2, arguments=lambda _: []
-    )
-    until = time.monotonic() + 60
-    while len(scan.jobs) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    scan.cancel()
-    outcomes = scan.results(timeout=60)
-    assert all(one.error is not None for one in outcomes)
-    assert sum(one.job is not None for one in outcomes) <= 3
-    made = len(trainer.jobs())
-    assert "not submitted" in str(trainer.experiment("long").wait(timeout=60))
-    assert len(trainer.jobs()) == made
-
-
-def test_a_wait_that_is_too_short_or_stopped_leaves_the_jobs(trainer, tmp_path):
-    path = tmp_path / "long.py"
-    path.write_text("import time; time.sleep(60)")
-    scan = trainer.map(str(path), [{"n": 1}], name="long", arguments=lambda _: [])
-    with pytest.raises(JobTimeoutError):
-        scan.wait(timeout=0.2)
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(StoppedError):
-        scan.wait(stop=stop)
-    scan.cancel()
-    scan.wait(timeout=60)
 
 
 @each(
@@ -232,223 +81,6 @@ def test_points_that_are_none_are_told_at_once(trainer, script, over, match):
         trainer.map(script, [{"lr": 1}], name="scan", max_cost=0)
 
 
-def test_a_picture_has_every_point_and_loses_no_spike(trainer, script):
-    scan = trainer.map(script, gputrain.grid(lr=[0.5, 0.1], seed=[0, 1]), name="scan").wait(timeout=120)
-    page = scan.plot("loss")._repr_html_()
-    assert page.count("<polyline") == 4
-    assert "lr=0.5 seed=1" in page
-    assert "(log)" in scan.plot("loss", log=True).svg()
-    assert scan.plot("loss", x="time").curves[0].points[0][0] == 0
-    assert "no accuracy yet" in scan.plot("accuracy").svg()
-    assert str(scan.plot("loss")).startswith("loss")
-
-
-def test_any_jobs_can_be_compared(trainer, script):
-    jobs = [trainer.submit(script, args=["--lr", rate], name="bert") for rate in ("0.1", "0.2")]
-    for job in jobs:
-        job.wait(timeout=60)
-    found = gputrain.compare(jobs)
-    assert found.best("loss") is jobs[0]
-    assert [one["point"]["args"] for one in found.to_dicts()] == [["--lr", "0.1"], ["--lr", "0.2"]]
-    assert "succeeded" in str(found)
-
-
-def test_no_comparison_shows_what_looks_secret(trainer, script):
-    token = "hf_" + "a1B2c3" * 6
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that they look like secrets
-        jobs = [
-            trainer.submit(script, args=["--lr", "0.1", *more], env={"WANDB_API_KEY": f"{number}-of-mine"})
-            for number, more in enumerate(([], [f"--seed={token}"]))
-        ]
-        found = gputrain.compare(jobs)
-        told = f"{found.to_dicts()} {found} {[job.to_dict() for job in jobs]}"
-    assert token not in told
-    assert "-of-mine" not in told
-    assert "***" in told
-
-
-def test_what_diverged_is_never_the_best_and_stands_in_the_table(trainer, tmp_path):
-    script = tmp_path / "diverges.py"
-    script.write_text("""
-import sys
-for step, loss in enumerate((0.1, sys.argv[2])):
-    print('GPUTRAIN_METRIC {"step": %d, "loss": %s}' % (step, loss), flush=True)
-""")
-    scan = trainer.map(str(script), [{"last": "NaN"}, {"last": 0.5}, {"last": "-Infinity"}], name="scan")
-    scan.wait(timeout=120)
-    assert scan.best("loss").point == {"last": 0.5}
-    assert [one["metrics"]["loss"] for one in scan.to_dicts()] == [None, 0.5, None]
-    shown = str(scan)
-    assert " nan " in shown
-    assert " -inf " in shown
-    assert "nan" in str(scan.plot("loss"))
-
-
-def test_a_frame_has_a_row_a_point(trainer, script):
-    pandas = pytest.importorskip("pandas")
-    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0]), name="scan").wait(timeout=120)
-    frame = scan.to_pandas()
-    assert isinstance(frame, pandas.DataFrame)
-    assert list(frame["params.lr"]) == [0.5, 3.0]
-    assert math.isnan(frame["metrics.loss"][1])
-    assert "too high" in frame["error"][1]
-
-
-LEFT = gputrain.grid(lr=[0.1, 0.2, 0.3])
-DRIVER = """
-import sys, gputrain
-trainer = gputrain.Trainer(gputrain.Local(gpus=0))
-points = gputrain.grid(lr=[0.1, 0.2, 0.3], seed=range(4))
-trainer.map(sys.argv[1], points, name="killed", max_parallel=4).wait()
-"""
-
-
-@pytest.mark.parametrize("delay_s", [0.6, 1.1, 1.7, 2.6])
-def test_a_driver_killed_at_any_moment_and_run_again_makes_each_point_once(trainer, script, delay_s):
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, script])
-    time.sleep(delay_s)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    again = subprocess.run(
-        [sys.executable, "-c", DRIVER, script], timeout=120, check=False, env=dict(os.environ)
-    )
-    assert again.returncode == 0
-    jobs = trainer.jobs()
-    assert len(jobs) == 12
-    assert all(job.wait(timeout=60) == "succeeded" for job in jobs)
-
-
-ABORTED = """
-import os, sys, gputrain
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
-from gputrain.backends.local import start
-begun, dies_at = [], int(sys.argv[2])
-real = start._start_supervisor
-
-def started(path, lock):
-    begun.append(path)
-    if len(begun) == dies_at:
-        print("starts", flush=True)
-        sys.stdin.readline()
-        os.abort()
-    real(path, lock)
-
-start._start_supervisor = started
-trainer = gputrain.Trainer(gputrain.Local(gpus=0))
-entry = getattr(__import__("functions"), sys.argv[3]) if len(sys.argv) > 3 else sys.argv[1]
-trainer.map(entry, gputrain.grid(lr=[0.1, 0.2, 0.3]), name="left", max_parallel=2).wait()
-"""
-
-
-def aborted(script, at, *function):
-    """A driver that is about to start that job of its points; it dies when it is told to."""
-    words = [sys.executable, "-c", ABORTED, script, str(at), *function]
-    driver = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert driver.stdout.readline() == "starts\n"
-    return driver
-
-
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_point_whose_driver_died_before_its_job_began_is_submitted_again(trainer, script, at):
-    aborted(script, at).communicate("die\n")
-    assert "queued" in {job.state for job in trainer.jobs(name="left")}
-    scan = trainer.experiment("left") if at == 2 else trainer.map(script, LEFT, name="left", max_parallel=1)
-    assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
-    assert len(trainer.jobs(name="left")) == 3
-
-
-def test_a_point_is_not_taken_for_begun_while_its_driver_may_still_die(trainer, script):
-    driver = aborted(script, 2)
-    scan = trainer.map(script, LEFT, name="left", max_parallel=2)
-    with pytest.raises(JobTimeoutError):
-        scan.wait(timeout=1)
-    driver.communicate("die\n")
-    assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
-
-
-def left_for_long(trainer):
-    """The job that no creator has started, as if that had been long ago."""
-    job = next(job for job in trainer.jobs(name="left") if "creator ended" in job.detail)
-    order = pathlib.Path(os.environ["GPUTRAIN_HOME"], "jobs", job.id, "order.json")
-    order.write_text(json.dumps({**json.loads(order.read_text()), "created_at": 1.0, "max_wait_s": 60}))
-    return job
-
-
-def test_a_point_whose_driver_died_long_ago_is_submitted_again(trainer, script):
-    aborted(script, 2).communicate("die\n")
-    job = left_for_long(trainer)
-    assert job.wait(timeout=20) == "expired"
-    assert job.failure.kind == "unstarted"
-    scan = trainer.map(script, LEFT, name="left", max_parallel=1)
-    assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
-    assert len(trainer.jobs(name="left")) == 3
-
-
-def test_of_a_function_what_never_began_is_told_by_the_name_alone(trainer, tmp_path):
-    (tmp_path / "functions.py").write_text(inspect.getsource(losses))
-    aborted(str(tmp_path / "any.py"), 2, "losses").communicate("die\n")
-    left_for_long(trainer)
-    outcomes = trainer.experiment("left").results(timeout="5m")
-    assert [one.error for one in outcomes][:1] == [None]
-    assert outcomes[0].job.point == {"lr": 0.1}
-    assert "run the script" in outcomes[1].error.fix
-
-
-def test_what_failed_is_submitted_once_more_and_what_ended_well_is_not(trainer, tmp_path):
-    path, broken = tmp_path / "flaky.py", tmp_path / "broken"
-    path.write_text(f"""
-import os, sys
-if sys.argv[2] != "0" and os.path.exists({str(broken)!r}):
-    raise OSError("the disk is away")
-""")
-    broken.touch()
-    points = gputrain.grid(n=range(3))
-    scan = trainer.map(str(path), points, name="flaky").wait(timeout="5m")
-    assert [job.state for job in scan.jobs] == ["succeeded", "failed", "failed"]
-    broken.unlink()
-    again = scan.retry_failed().wait(timeout="5m")
-    assert [job.state for job in again.jobs] == ["succeeded"] * 3
-    assert [job.point for job in again.jobs] == list(points)
-    elsewhere = Trainer(Local(gpus=0)).map(str(path), points, name="flaky").wait(timeout="5m")
-    assert elsewhere.jobs == again.jobs == trainer.experiment("flaky").wait(timeout="5m").jobs
-    assert len(trainer.jobs(name="flaky")) == 5
-    assert again.retry_failed().wait(timeout="5m").jobs == elsewhere.jobs
-    assert len(trainer.jobs(name="flaky")) == 5
-
-
-def test_two_who_submit_again_what_failed_do_so_once(trainer, script):
-    first = trainer.map(script, [{"lr": 3.0}], name="scan").wait(timeout="5m")
-    second = trainer.experiment("scan").wait(timeout="5m")
-    first.retry_failed()
-    second.retry_failed()
-    assert first.wait(timeout="5m").jobs == second.wait(timeout="5m").jobs
-    assert len(trainer.jobs(name="scan")) == 2
-    first.cancel()
-    with pytest.raises(RequestError, match="another name"):
-        second.retry_failed()
-
-
-def test_cancel_ends_a_point_whose_job_never_began_too(trainer, script):
-    aborted(script, 2).communicate("die\n")
-    scan = trainer.experiment("left")
-    scan.cancel()
-    outcomes = scan.results(timeout=300)
-    assert [one.job is None or one.job.state.is_terminal for one in outcomes] == [True] * 3
-    assert not [job for job in trainer.jobs(name="left") if not job.state.is_terminal]
-
-
-def test_one_page_holds_the_whole_experiment(trainer, script, tmp_path):
-    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0], seed=[0, 1]), name="scan").wait(timeout=120)
-    scan.save_html(tmp_path / "scan.html")
-    page = (tmp_path / "scan.html").read_text()
-    assert page.count("<tr>") == 5
-    assert "lr 3.0 is too high" in page
-    assert "<polyline" in page
-    assert "<script" not in page
-    assert "src=" not in page
-
-
 @pytest.mark.parametrize("values", [(0.0, 5e-324), (-1e299, 1e299), (1.0, math.nextafter(1, 2)), (7.0, 7.0)])
 def test_a_picture_has_an_axis_for_any_two_values(values):
     drawn = Plot(title="loss", curves=(Curve(label="lr=1", points=tuple(enumerate(values))),)).svg()
@@ -459,15 +91,3 @@ def test_many_curves_fit_in_a_cell():
     points = tuple((float(step), math.sin(step)) for step in range(4000))
     plot = Plot(title="loss", curves=tuple(Curve(label=f"n={n}", points=points) for n in range(50)))
     assert len(plot._repr_html_()) < 60_000
-
-
-@pytest.mark.soak
-def test_a_driver_killed_a_hundred_times_makes_each_point_once(trainer, script):
-    chance, driver = random.Random(0), DRIVER.replace("range(4)", "range(100)")
-    for _ in range(100):
-        process = subprocess.Popen([sys.executable, "-c", driver, script])
-        time.sleep(chance.uniform(0.3, 3.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert subprocess.run([sys.executable, "-c", driver, script], timeout=1200).returncode == 0
-    assert len(trainer.jobs(name="killed")) == 300

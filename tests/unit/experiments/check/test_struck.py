@@ -8,7 +8,7 @@ import pytest
 import gputrain
 from gputrain.errors import StoppedError
 from gputrain.experiments.driver import Driver
-from tests.unit.experiments.test_many_hands import until
+from tests.unit.experiments.check.test_many_hands import until
 
 
 class TooLong(TimeoutError):
