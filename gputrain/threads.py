@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 from gputrain.interrupts import join, sleep
@@ -30,7 +30,7 @@ AT_ONCE = 8
 """Calls that are out at the same moment, unless said."""
 
 LOOKED_FOR_S = 0.02
-"""How often the end of a thread is looked for."""
+"""How often the end of a thread is looked for, after the first few looks."""
 
 BEGINS_WITHIN_S = 2.0
 """How long a thread that was started is waited for that does not run yet."""
@@ -141,11 +141,19 @@ def begin(thread: threading.Thread) -> None:
         raise
 
 
+def pauses_s() -> Iterator[float]:
+    """Between looks at what another thread does, in seconds: short at first, for what comes from near by."""
+    pause_s = 0.0005
+    while True:
+        yield pause_s
+        pause_s = min(2 * pause_s, LOOKED_FOR_S)
+
+
 def await_end(thread: Aside) -> None:
     """Wait until a thread has ended; not for long where a Ctrl-C fell into its start, and it never begins."""
-    until = time.monotonic() + BEGINS_WITHIN_S
+    until, pauses = time.monotonic() + BEGINS_WITHIN_S, pauses_s()
     while not (thread.has_ended or thread.is_elsewhere) and (thread.has_begun or time.monotonic() < until):
-        sleep(LOOKED_FOR_S)
+        sleep(next(pauses))
 
 
 def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ONCE) -> list[T]:

@@ -25,13 +25,10 @@ import attrs
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
 from gputrain.interrupts import sleep
-from gputrain.threads import aside, begin, new_lock
+from gputrain.threads import aside, begin, new_lock, pauses_s
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-LOOKED_FOR_S = 0.01
-"""How often an answer that another thread fetches is looked for."""
 
 LONGEST_S = 60.0
 """How long anything that the cloud says is believed, at the very most."""
@@ -159,8 +156,9 @@ class _Flight:
 
     def found(self, wait_s: float) -> Found:
         """The answer as far as it has come ``wait_s`` seconds after it was asked for."""
+        pauses = pauses_s()
         while not self.has_landed and time.monotonic() - self.left_at < wait_s:
-            sleep(LOOKED_FOR_S)
+            sleep(next(pauses))
         if self.mistake is not None:
             raise self.mistake
         if self.answer is not None:
