@@ -74,6 +74,7 @@ def not_for_training(shape: Shape) -> tuple[str, ...]:
     return _places("vertex-not-training", shape.gpu.kind)
 
 
+@cache
 def region_of(place: str) -> str:
     """The region a zone lies in; a region, whose name ends in a digit as no zone's does, is its own.
 
