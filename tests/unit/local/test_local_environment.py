@@ -41,6 +41,7 @@ def dump(tmp_path, monkeypatch, script):
     return script(DUMP), lambda rank=0: json.loads((folder / str(rank)).read_text())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("encoding", ["C", "C.UTF-8", "POSIX"])
 def test_any_bytes_of_the_callers_environment_arrive(road, dump, encoding):
     path, read = dump
@@ -83,6 +84,7 @@ def test_folders_are_made_and_given_as_whole_paths(road, dump, tmp_path, monkeyp
     assert (tmp_path / "out").is_dir()
 
 
+@pytest.mark.check
 def test_a_job_inside_a_job_is_a_job_of_its_own(road, dump, monkeypatch):
     path, read = dump
     for name, value in {
@@ -103,6 +105,7 @@ def test_a_job_inside_a_job_is_a_job_of_its_own(road, dump, monkeypatch):
     assert env["MASTER_ADDR"].startswith("127.")
 
 
+@pytest.mark.check
 def test_the_jobs_secret_is_seen_by_its_agents_alone(road, script):
     text = "import time\nprint('here', flush=True)\ntime.sleep(600)"
     ref = road.submit(TrainingSpec(script=script(text)))

@@ -236,6 +236,7 @@ def test_two_jobs_share_the_gpus_and_a_third_waits_for_one(machine, gpu_road, sc
     assert {road.end(ref).state for ref in (first, second, third)} == {State.SUCCEEDED}
 
 
+@pytest.mark.check
 def test_gpus_of_a_killed_supervisor_are_free_again(machine, gpu_road, script, tmp_path):
 
     machine("NVIDIA L4")
@@ -250,6 +251,7 @@ def test_gpus_of_a_killed_supervisor_are_free_again(machine, gpu_road, script, t
     assert none_left(first)
 
 
+@pytest.mark.check
 def test_a_job_that_waited_too_long_has_expired(machine, gpu_road, script, tmp_path):
     machine("NVIDIA L4")
     road, go = gpu_road(), tmp_path / "go"
@@ -262,6 +264,7 @@ def test_a_job_that_waited_too_long_has_expired(machine, gpu_road, script, tmp_p
     road.end(first)
 
 
+@pytest.mark.check
 def test_a_job_that_waits_for_gpus_is_cancelled(machine, gpu_road, script, tmp_path):
     machine("NVIDIA L4")
     road, go = gpu_road(), tmp_path / "go"
