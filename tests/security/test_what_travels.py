@@ -133,6 +133,7 @@ _PATHS = (
 )  # fmt: skip
 
 
+@pytest.mark.check  # two processes an example
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_GLOBS, min_size=1, max_size=4), st.sampled_from(["", "x/", "x/y/"]))
 @example(["*", "!a/", "!a"], "")
