@@ -5,12 +5,10 @@ from datetime import datetime, timezone
 import pytest
 import requests
 
-import gputrain_emulator
 from gputrain import Trainer
 from gputrain_emulator.compute.images import add_image
 from tests import present
-
-REGION = "us-central1"
+from tests.support.clouds import REGION, emulated
 
 
 def reserve(cloud, name, machine="g2-standard-4"):
@@ -25,13 +23,10 @@ def reserve(cloud, name, machine="g2-standard-4"):
 
 @pytest.fixture
 def cloud():
-    with gputrain_emulator.start() as running:
-        running.add_bucket("my-bucket", location=REGION)
+    with emulated(is_judged=True) as running:
         add_image(running.compute, "my-project", "mine-1", "mine", 20)
         reserve(running, "big")
-        running.dispatcher.requests.keep_everything()
         yield running
-        assert not running.dispatcher.failures
 
 
 @pytest.fixture
