@@ -54,7 +54,7 @@ class MetadataServer(http.server.ThreadingHTTPServer):
 @pytest.fixture
 def metadata():
     server = MetadataServer()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield server
     server.closing = True
     with server.changed:

@@ -42,6 +42,7 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # a body would wait 40 ms for what acknowledges its head
 
             def answer(self):
                 tokens.append(self.headers.get("Authorization"))

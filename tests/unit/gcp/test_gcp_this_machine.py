@@ -72,7 +72,7 @@ def server(tmp_path_factory):
     secure.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     found = HTTPServer(("127.0.0.1", 0), Answering)
     found.socket = secure.wrap_socket(found.socket, server_side=True)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
+    threading.Thread(target=found.serve_forever, args=(0.02,), daemon=True).start()
     yield f"https://localhost:{found.server_port}", folder
     found.shutdown()
     found.server_close()

@@ -66,7 +66,7 @@ class Metadata(http.server.BaseHTTPRequestHandler):
 @pytest.fixture(autouse=True)
 def metadata(monkeypatch):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.server_port}")
     yield
     server.shutdown()

@@ -299,7 +299,7 @@ def secrets():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Secrets)
     server.value, server.asked = b"hunter2", []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()
@@ -374,7 +374,7 @@ def test_the_metadata_server_is_asked_past_any_proxy(world, code):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     proxy = f"http://127.0.0.1:{server.server_port}"
     storage = world.cloud.endpoints.storage.partition("//")[2]
     env = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": storage, "NO_PROXY": storage}
