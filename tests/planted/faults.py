@@ -1,6 +1,6 @@
 """Faults that a maintainer could introduce, each against one promise, and the tests that catch each.
 
-Whoever changes the faulty line keeps the fault: plant it where the promise is kept now.
+A change that moves the text of a fault moves the fault too: plant it where the promise is kept now.
 """
 
 from tests.planted.plant import Plant
@@ -333,7 +333,7 @@ FAULTS = (
     ),
     # how a job ends
     Plant(
-        name="the echo on a healthy rank is told as the cause",
+        name="the echo on a healthy rank is reported as the cause",
         file="gputrain/entrypoint/verdict.py",
         text="        self.is_symptom = is_symptom(cause)\n",
         instead="        self.is_symptom = False\n",
@@ -351,7 +351,7 @@ FAULTS = (
         ),
     ),
     Plant(
-        name="a rank that was told to stop saves alone",
+        name="a rank that is signalled saves alone",
         file="gputrain/ddp/peers.py",
         text='            self.agreed = self._peers.any(self.asked, "asking whether to stop")\n',
         instead="            self.agreed = self.asked\n",
