@@ -150,6 +150,13 @@ FAULTS = (
         caught_by=(f"{BACKENDS}::test_arguments_and_environment_arrive_as_they_were_given[vertex-rest]",),
     ),
     Plant(
+        name="an argument with a space in it arrives as two",
+        file="gputrain/backends/results.py",
+        text='"argv": list(bundle.argv),',
+        instead='"argv": " ".join(bundle.argv).split(),',
+        caught_by=(f"{BACKENDS}::test_arguments_and_environment_arrive_as_they_were_given[vertex-rest]",),
+    ),
+    Plant(
         name="a job on Vertex AI has no time limit",
         file="gputrain/backends/vertex/render.py",
         text='        "timeout": _seconds(candidate.max_run_duration),\n',
@@ -296,6 +303,15 @@ FAULTS = (
         text="        check_address(api.value, address)",
         instead="        ",
         caught_by=("tests/security/test_where_tokens_go.py::test_an_object_of_anybodys_is_looked_at_too",),
+    ),
+    Plant(
+        name="an error shows the token that a service sent back",
+        file="gputrain/gcp/answer.py",
+        text="    clean = redact(text[: 2 * LONGEST])",
+        instead="    clean = text[: 2 * LONGEST]",
+        caught_by=(
+            "tests/security/check/test_canaries.py::test_no_token_that_a_service_throws_back_is_shown",
+        ),
     ),
     Plant(
         name="a log line moves the cursor of the terminal",
