@@ -70,6 +70,7 @@ def _reply(cloud, sent, body):
         headers=told,
         status=status,
         reason=responses.get(status, ""),
+        request_method=sent.method,
         preload_content=False,
     )
 

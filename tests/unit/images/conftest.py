@@ -4,20 +4,16 @@ from functools import partial
 
 import pytest
 
-import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, VertexAI
-
-REGION = "us-central1"
+from tests.support.clouds import REGION, emulated
 
 
 @pytest.fixture
 def cloud():
-    with gputrain_emulator.start() as running:
-        running.storage.add_bucket("my-bucket", location=REGION)
+    with emulated() as running:
         for api in ("cloudbuild", "artifactregistry"):
             running.enable_api(api)
         yield running
-        assert not running.dispatcher.failures
 
 
 @pytest.fixture(params=[VertexAI, partial(ComputeEngine, external_ip=True)], ids=["vertex", "compute"])
