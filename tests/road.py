@@ -23,6 +23,8 @@ class Road:
     ANSWERS = True
     """Whether its agents can be asked where ranks stand."""
     HAS_GPUS = False
+    NAMES_ARE_SHARED = False
+    """Whether tenants of one project cannot have a job under one key at once."""
 
     def __init__(self):
         self.environment = {}
@@ -82,11 +84,16 @@ class Road:
     def submit(self, entry=None, *, key=None, trainer=None, **fields):
         return (trainer or self.trainer).submit(entry, idempotency_key=key, **self.fields(fields))
 
-    def process(self, code, *words):
+    def process(self, code):
         """Another process with a `trainer` of this world."""
         env, pipe = {**os.environ, **self.environment}, subprocess.PIPE
-        words = [sys.executable, "-c", f"import sys\n{self.setup()}\n{code}", *words]
+        words = [sys.executable, "-c", f"{self.setup()}\n{code}"]
         return subprocess.Popen(words, env=env, stdout=pipe, stderr=pipe, text=True)
+
+    def submitter(self, script, key):
+        """Another process that submits, and prints the job's URI."""
+        call = f"trainer.submit({script!r}, idempotency_key={key!r}, **{self.fields({})!r})"
+        return self.process(f"print({call}.uri)")
 
     def end(self, job):
         """How the job ended."""

@@ -6,6 +6,8 @@ import gputrain_emulator
 from gputrain_emulator.live import LiveMode
 from tests.road import Road
 
+MACHINE = "g2-standard-4"
+
 
 @contextmanager
 def live_cloud(userland="", **settings):
@@ -46,6 +48,9 @@ class CloudRoad(Road):
 
     def fields(self, fields):
         return {"gpu": f"L4:{fields.get('nproc_per_node', 1)}", **fields}
+
+    def movable(self):
+        return {"machine_type": MACHINE}
 
     def living(self):
         return [meter.resource for meter in self.cloud.ledger.meters if meter.until is None]

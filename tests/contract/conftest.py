@@ -12,7 +12,6 @@ WORLDS = {
     "slurm": ("gputrain_slurmlike", "tests.contract.partitions", pytest.mark.check),
     "compute": ("gputrain.backends.compute", "tests.contract.emulated_compute", pytest.mark.check),
     "vertex-rest": ("gputrain.backends.vertex", "tests.contract.emulated_vertex", pytest.mark.check),
-    "vertex-grpc": ("gputrain.backends.vertex", "tests.contract.emulated_vertex", pytest.mark.check),
     "compute-booted": ("gputrain.backends.compute", "tests.contract.booted_compute", pytest.mark.machines),
 }
 """What must be there, the module whose ``world`` gives the road, and its tier, none for `make test`."""

@@ -4,9 +4,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from gputrain import VertexAI
-from tests.contract.clouds import CloudRoad, live_cloud
-
-TIMES = {"provision_s": 0.05, "start_s": 0.05, "cancel_s": 5.0, "error_delay_s": 1.0}
+from tests.contract.clouds import MACHINE, CloudRoad, live_cloud
 
 
 class VertexRoad(CloudRoad):
@@ -16,6 +14,7 @@ class VertexRoad(CloudRoad):
 
     def __init__(self, cloud, transport):
         super().__init__(cloud, regions=["us-central1", "us-east4"], transport=transport)
+        self._change(provision_s=0.05, start_s=0.05, cancel_s=5.0, error_delay_s=1.0)
 
     def preempt(self, _job):
         for one in list(self.cloud.vertex.jobs.values()):
@@ -23,7 +22,7 @@ class VertexRoad(CloudRoad):
 
     def exhaust(self, place):
         self._change(max_wait_s=0.5, capacity_retry_s=0.2)
-        self.cloud.vertex.set_stock("g2-standard-4", 0, region=place)
+        self.cloud.vertex.set_stock(MACHINE, 0, region=place)
 
     def delay(self):
         self._change(provision_s=60.0)
@@ -33,8 +32,7 @@ class VertexRoad(CloudRoad):
 
 
 @contextmanager
-def world(name, _folder):
-    """The road over the transport that the name ends with."""
+def world(name, _folder=None):
+    """The road over REST, or by that name over gRPC."""
     with live_cloud(allow_unconfined=True) as cloud:
-        cloud.vertex.settings = replace(cloud.vertex.settings, **TIMES)
-        yield VertexRoad(cloud, name.removeprefix("vertex-"))
+        yield VertexRoad(cloud, "grpc" if name == "vertex-grpc" else "rest")

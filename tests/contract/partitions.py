@@ -5,6 +5,7 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
+import gputrain_slurmlike
 import pytest
 
 from tests.contract.processes import Processes
@@ -15,9 +16,9 @@ class SlurmRoad(Processes):
 
     ANSWERS = False
 
-    def __init__(self, root, site=""):
+    def __init__(self, root):
         super().__init__(root)
-        self.environment = {"PYTHONPATH": str(site)}
+        self.environment = {"PYTHONPATH": str(Path(gputrain_slurmlike.__file__).parents[1])}
 
     def setup(self):
         return (
@@ -26,11 +27,9 @@ class SlurmRoad(Processes):
         )
 
     def backend(self, tenant=""):
-        from gputrain_slurmlike import Slurm
+        return gputrain_slurmlike.Slurm(self.root / tenant)
 
-        return Slurm(self.root / tenant)
-
-    def preempt(self, _job):
+    def preemptible(self):
         pytest.skip("its jobs are not started again")
 
     def movable(self):
@@ -41,14 +40,15 @@ class SlurmRoad(Processes):
         drained.parent.mkdir(parents=True, exist_ok=True)
         drained.touch()
 
-    def abandon(self, _job):
+    def abandon(self, job):
         """Kill the process that looks after the job; its agents and ranks live on."""
         for pid in self.living():
-            if "batch.py" in Path(f"/proc/{pid}/cmdline").read_text():
+            words = Path(f"/proc/{pid}/cmdline").read_text()
+            if "batch.py" in words and job.id in words:
                 os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
-def world(_name, folder, site=""):
+def world(_name, folder):
     """A cluster of its own."""
-    yield SlurmRoad(folder / "cluster", site)
+    yield SlurmRoad(folder / "cluster")

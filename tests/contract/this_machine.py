@@ -18,6 +18,9 @@ class LocalRoad(Processes):
     def backend(self, tenant=""):
         return Local(gpus=0, root=self.root / tenant)
 
+    def preemptible(self):
+        return {"max_restarts": 1, "checkpoint_dir": str(self.root / "saved")}
+
     def preempt(self, job):
         """As a service manager stops what runs: each rank, by a signal; it says its number in the log."""
         for pid in re.findall(r"\bpid (\d+)", self.text(job)):

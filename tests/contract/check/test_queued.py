@@ -6,8 +6,8 @@ import pytest
 
 from gputrain import State
 from gputrain_emulator import faults
-from tests.contract.clouds import live_cloud
-from tests.contract.emulated_compute import MACHINE, ComputeRoad
+from tests.contract.clouds import MACHINE, live_cloud
+from tests.contract.emulated_compute import ComputeRoad
 
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 SAYS = """

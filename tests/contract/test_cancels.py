@@ -1,0 +1,101 @@
+"""A cancelled job ends, whatever it was doing; nothing of it bills, and its key is that of an ended job."""
+
+import time
+
+import pytest
+
+from gputrain import JobError, State
+from tests.patience import PATIENCE_S
+
+WAIT = """
+import signal, sys, time
+def save(*_):
+    print("saves", flush=True)
+    sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+print("waiting", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+KEY = "one-of-a-kind"
+
+
+@pytest.fixture
+def submit(road, script):
+    file = script(WAIT)
+    return lambda **more: road.submit(file, key=KEY, **more)
+
+
+@pytest.fixture
+def is_over(road, submit):
+    """It ended so, nothing runs, and its key makes no second one."""
+
+    def check(job, state):
+        assert road.end(job) is state
+        road.until_idle()
+        begun = road.begun()
+        again = submit(trainer=road.fresh())
+        assert (again.uri, road.end(again)) == (job.uri, state)
+        assert (road.begun(), road.living()) == (begun, [])
+
+    return check
+
+
+def test_before_its_machines_come(road, submit, is_over):
+    road.delay()
+    job = submit()
+    job.cancel()
+    is_over(job, State.CANCELLED)
+    assert "waiting" not in road.text(job)
+
+
+def test_at_once(submit, is_over):
+    job = submit()
+    job.cancel()
+    is_over(job, State.CANCELLED)
+
+
+def test_while_it_runs_so_that_its_ranks_may_save(road, submit, is_over):
+    job = submit()
+    road.until_said(job, "waiting")
+    job.cancel()
+    job.cancel()
+    is_over(job, State.CANCELLED)
+    assert job.failure.kind == "cancelled"
+    assert road.text(job).count("saves") == 1
+    with pytest.raises(JobError) as caught:
+        job.result()
+    assert str(caught.value).lower().count("cancel") == 1  # once is enough
+
+
+def test_by_another_client_while_one_waits(road, submit, is_over):
+    job = submit()
+    road.until_said(job, "waiting")
+    road.fresh().attach(job.uri).cancel()
+    is_over(job, State.CANCELLED)
+
+
+def test_after_its_end(road, script, is_over):
+    job = road.submit(script("print('hello')"), key=KEY)
+    road.end(job)
+    job.cancel()
+    assert job.refresh().state is State.SUCCEEDED
+    assert road.fresh().attach(job.uri).state is State.SUCCEEDED
+
+
+def test_from_elsewhere_while_its_submitter_still_asks_for_machines(road, script):
+    road.delay()
+    submitter = road.submitter(script(WAIT), KEY)
+    patience = time.monotonic() + PATIENCE_S
+    while not (found := road.trainer.jobs()):
+        assert time.monotonic() < patience
+        assert submitter.poll() is None, submitter.communicate()
+        time.sleep(0.05)
+    (job,) = found
+    job.cancel()
+    submitter.communicate(timeout=PATIENCE_S)
+    assert road.end(job) is State.CANCELLED
+    road.until_idle()
+    assert road.end(road.submit(script(WAIT), key=KEY)) is State.CANCELLED
+    assert "waiting" not in road.text(job)
+    assert road.living() == []
