@@ -243,8 +243,9 @@ def no_less_than_ours(call, *unnamed, **named):
 @each(("kind", "given"), CONSTRUCTORS)
 def test_a_value_whose_own_methods_raise_is_a_fault_of_its_argument(kind, given):
     of_spec = [one.name for one in attrs.fields(TrainingSpec)]
-    for name in of_spec if kind is TrainingSpec else inspect.signature(kind).parameters:
-        for value in odd_values():
+    odd = tuple(odd_values())
+    for at, name in enumerate(of_spec if kind is TrainingSpec else inspect.signature(kind).parameters):
+        for value in odd[at % 5 :: 5]:  # each value for a fifth of the arguments
             no_less_than_ours(kind, **{**given, name: value})
 
 

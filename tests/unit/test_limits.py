@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from gputrain.backends.base import Bundle, Start
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.vertex import VertexAI
@@ -87,6 +89,7 @@ LONGEST = {
 """What else may stand in an order, each as long as it gets."""
 
 
+@pytest.mark.check
 @BACKENDS
 @each(
     ("text", "num_nodes"),

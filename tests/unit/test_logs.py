@@ -151,6 +151,7 @@ if os.environ["RANK"] == "1":
 """
 
 
+@pytest.mark.check
 def test_the_last_lines_of_a_long_log_are_read_from_its_end(tmp_path, monkeypatch):
     script = tmp_path / "long.py"
     script.write_text(LONG)

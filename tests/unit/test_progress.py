@@ -146,6 +146,7 @@ def test_at_a_terminal_an_experiment_has_a_live_text(tmp_path, capsys):
     assert "2 points: 2 succeeded" in capsys.readouterr().err
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("asked", "total"), [({"max_steps": 3}, 3), ({"epochs": 2}, 8), ({"epochs": 9, "max_steps": 5}, 5)]
 )

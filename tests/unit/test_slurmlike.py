@@ -111,6 +111,7 @@ def test_a_partition_that_is_none_is_refused(slurm):
         slurm(partitions=["gpu-huge"])
 
 
+@pytest.mark.check
 def test_another_process_attaches_by_the_name_alone(slurm, script, elsewhere):
     job = Trainer(slurm(partitions=["cpu"])).submit(script)
     code = f"import gputrain; print(gputrain.attach({job.uri!r}).wait(timeout=60, progress='none').value)"
@@ -133,6 +134,7 @@ def test_what_is_left_of_a_killed_batch_process_is_found_and_removed(slurm, scri
     until(lambda: trainer.orphans() == ())
 
 
+@pytest.mark.check
 def test_the_command_line_knows_it(slurm, script, elsewhere, tmp_path):
     settings = f"backends = ['slurm']\nproject = 'of-others'\n[slurm]\nroot = '{tmp_path / 'cluster'}'\n"
     (tmp_path / "gputrain.toml").write_text(settings + "partitions = ['cpu']\n")
@@ -149,6 +151,7 @@ def test_the_command_line_knows_it(slurm, script, elsewhere, tmp_path):
     assert json.loads(cleaned.stdout) == none
 
 
+@pytest.mark.check
 def test_the_command_line_says_where_to_say_what_it_lacks(elsewhere):
     words = elsewhere("-m", "gputrain", "completion", "words", "--", "plan", "--backend", "s")
     assert words.stdout.split() == ["slurm"], words.stderr

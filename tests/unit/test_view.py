@@ -123,6 +123,7 @@ def test_the_cause_of_a_failure_stands_above_the_log(monkeypatch):
     assert "failed" in bundle["text/plain"]
 
 
+@pytest.mark.check
 def test_a_cell_of_a_hundred_thousand_reports_is_small_and_soon_drawn(monkeypatch):
     shell, reports = Shell(monkeypatch), Reports()
     told = ({"step": step, "loss": math.sin(step), "lr": 1 / (step + 1)} for step in range(100_000))

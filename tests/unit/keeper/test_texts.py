@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gputrain.keeper import texts
 from tests.each import each
 
@@ -12,6 +14,7 @@ PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
 OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 7]
 
 
+@pytest.mark.check
 @each("python", OLD_ENOUGH or [Path(sys.executable)])
 def test_what_a_vm_gets_is_whole(tmp_path, python):
     for path, text in json.loads(texts.vm()).items():
@@ -28,6 +31,7 @@ def test_what_a_vm_gets_is_whole(tmp_path, python):
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
+@pytest.mark.check
 @each("python", OLD_ENOUGH or [Path(sys.executable)])
 def test_the_loader_is_one_text_that_says_what_it_cannot_fetch(python):
     order = {"storage": "http://127.0.0.1:1", "bucket": "b", "object": "o", "generation": 1, "sha256": ""}

@@ -161,6 +161,7 @@ def test_a_broken_chunk_goes_on_where_the_server_stopped(cloud, access):
     assert 262_144 in seen  # what was kept of the broken chunk: a whole multiple of 256 KiB
 
 
+@pytest.mark.check
 def test_an_upload_of_which_nothing_more_is_kept_ends(cloud, access):
     for _ in range(1000):  # small requests pass and large ones do not, as where full packets are lost
         cloud.world.part(Storage).break_next_chunk(0)
