@@ -5,6 +5,7 @@ import os
 import pytest
 
 from gputrain import cli
+from tests.each import each
 
 
 def told(capsys):
@@ -18,13 +19,12 @@ def here(tmp_path, monkeypatch):
     return tmp_path / "gputrain.toml"
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [b"\xff\xfe", b"a=" + b"[" * 100_000, b"[" * 100_000, b"\x00", b"project = 1", b'"\\u001b]52;c;aGk=" = 1',
      b"backends = ['../../x']", b"backends = 'os'", b"local = 1", b"[local]\nsleep=1",
      b"[compute]\nendpoints=1",
      b"[local]\ngpus = 1e400", b"a" * 3_000_000],
-    ids=range(13),
 )  # fmt: skip
 def test_any_content_is_read_or_refused(here, capsys, content):
     here.write_bytes(content)

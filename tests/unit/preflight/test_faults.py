@@ -1,5 +1,6 @@
 """Each thing that can be wrong, seen before a job is made, with what mends it; and all of them at once."""
 
+import contextlib
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from gputrain_emulator import faults
 from gputrain_emulator.compute import images, networks
 from gputrain_emulator.iam import Accounts
 from gputrain_emulator.oauth import invalid_grant
+from tests.each import each
 from tests.unit.preflight.conftest import ACCOUNT, REGION
 
 BOTH = pytest.mark.parametrize("kind", ["vertex", "compute"])
@@ -114,18 +116,18 @@ GARBAGE = (
 
 
 @BOTH
-@pytest.mark.parametrize("body", GARBAGE)
+@each("body", GARBAGE)
 def test_answers_that_make_no_sense_are_no_crash(cloud, doctor, kind, body):
-    for method in (
-        "cloudresourcemanager.projects.testIamPermissions.v3", "serviceusage.services.batchGet",
-        "iam.serviceAccounts.get", "iam.serviceAccounts.testIamPermissions", "storage.buckets.list",
-        "storage.buckets.testIamPermissions", "compute.networks.get", "compute.subnetworks.get",
-        "compute.routers.list", "compute.images.getFromFamily", "artifactregistry.manifests.head4",
-    ):  # fmt: skip
-        cloud.fail(
-            method, faults.RawReply(status=200, body=body, content_type="application/json"), times=None
-        )
-    checks = doctor(kind)
+    reply = faults.RawReply(status=200, body=body, content_type="application/json")
+    with contextlib.ExitStack() as stack:
+        for method in (
+            "cloudresourcemanager.projects.testIamPermissions.v3", "serviceusage.services.batchGet",
+            "iam.serviceAccounts.get", "iam.serviceAccounts.testIamPermissions", "storage.buckets.list",
+            "storage.buckets.testIamPermissions", "compute.networks.get", "compute.subnetworks.get",
+            "compute.routers.list", "compute.images.getFromFamily", "artifactregistry.manifests.head4",
+        ):  # fmt: skip
+            stack.callback(cloud.fail(method, reply, times=None).cancel)
+        checks = doctor(kind)
     assert checks.faults or checks.unknowns
     assert {one.subject for one in checks} >= {"credentials", "project my-project"}
 
@@ -273,7 +275,7 @@ def test_a_gpu_that_no_boot_image_drives_is_a_fault_of_the_spec(doctor, code):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each(
     ("tag", "platforms", "why"),
     [
         (

@@ -10,6 +10,7 @@ from gputrain.preflight.project import On
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import images
 from tests import present
+from tests.each import each
 from tests.unit.preflight import permissions_page
 from tests.unit.preflight.conftest import ACCOUNT, LOOKS, needs_of, permissions_of
 from tests.unit.steps import Steps, supervised
@@ -127,7 +128,7 @@ def test_the_role_file_is_what_gcloud_reads_and_holds_the_table(kind):
     assert {line.removeprefix("- ") for line in told[3:]} == of_project
 
 
-@pytest.mark.parametrize(("kind", "missing"), EVERY)
+@each(("kind", "missing"), EVERY)
 def test_each_missing_permission_is_one_fault_with_the_command_that_grants_it(doctor, kind, missing):
     checks = doctor(kind, permissions=(permissions_of(kind) | LOOKS) - {missing})
     (fault,) = checks.faults
@@ -176,7 +177,7 @@ def test_only_a_gang_in_the_queue_needs_the_permissions_of_queues(doctor, code, 
     assert {fault.subject for fault in checks.faults} == (set(QUEUED) if is_queued else set())
 
 
-@pytest.mark.parametrize("missing", sorted(LOOKS - {"artifactregistry.repositories.downloadArtifacts"}))
+@each("missing", sorted(LOOKS - {"artifactregistry.repositories.downloadArtifacts"}))
 def test_what_may_not_be_looked_at_is_unknown_and_no_fault(doctor, missing):
     checks = doctor("compute", permissions=(permissions_of("compute") | LOOKS) - {missing})
     assert checks.is_ok

@@ -1,5 +1,6 @@
 """Reading quotas: few calls, side by side, and nothing false from what could not be read."""
 
+import contextlib
 import threading
 
 import pytest
@@ -19,6 +20,7 @@ from gputrain_emulator.faults import (
     partial_page,
     server_error,
 )
+from tests.each import each
 from tests.unit.quota.conftest import FAMILY, READS, REGION, standing
 
 INFOS = "cloudquotas.quotaInfos.list"
@@ -171,12 +173,13 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("fault", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("methods", [[INFOS], [REGIONS, PROJECT], [INFOS, REGIONS, PROJECT]], ids=str)
-def test_what_cannot_be_read_is_unknown_and_never_short(cloud, reader, methods, fault):
-    for method in methods:
-        cloud.fail(method, fault, times=None)
-    book = reader.read()
+@each("fault", BROKEN.values())
+@each("methods", [[INFOS], [REGIONS, PROJECT], [INFOS, REGIONS, PROJECT]])
+def test_what_cannot_be_read_is_unknown_and_never_short(cloud, access, methods, fault):
+    with contextlib.ExitStack() as stack:
+        for method in methods:
+            stack.callback(cloud.fail(method, fault, times=None).cancel)
+        book = Reader(access(), Service.COMPUTE).read()
     listed = quotas(book, Service.COMPUTE, regions=[REGION])
     assert Verdict.SHORT not in {one.verdict for one in listed}
     assert standing(book, "H100", 8).verdict is (Verdict.UNKNOWN if INFOS in methods else Verdict.FITS)
