@@ -1,5 +1,6 @@
 """Shared by all tests: state goes to a folder of the test, and nothing is shown."""
 
+import gc
 import itertools
 import json
 import os
@@ -27,6 +28,12 @@ def pytest_configure(config):
 
     sys.unraisablehook = hook
     config.add_cleanup(lambda: setattr(sys, "unraisablehook", told))
+
+
+def pytest_collection_finish():
+    """What is loaded by now stays, so no round of the garbage collector need walk over it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_ignore_collect(collection_path):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
 
 from gputrain_emulator import Cloud
+from gputrain_emulator.call import Reply
 from gputrain_emulator.compute import pages
 from gputrain_emulator.exchanges import Request
 from gputrain_emulator.faults import unreachable
@@ -53,7 +55,8 @@ def test_a_kept_page_can_be_cut_by_order_and_is_whole_again(cloud: Cloud) -> Non
 
 def test_no_more_is_kept_than_its_bytes_allow(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_MOST_BYTES", 100_000)
-    monkeypatch.setattr(pages, "_kept", kept := {})
+    kept: dict[Hashable, Reply] = {}
+    monkeypatch.setattr(pages, "_kept", kept)
     for number in range(1, 60):
         ask(cloud, f"{SOLD}?maxResults={number}")
     assert 1 < len(kept) < 59
