@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
 from tests.entrypoint.nodes import Cluster
 
 HERE = Path(__file__).parents[1]
@@ -87,7 +88,7 @@ def ended(tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", ["succeeds", "fails", "exits"])
-@pytest.mark.parametrize("name", PLAIN)
+@each("name", PLAIN)
 def test_a_file_that_python_closes_at_its_end_is_whole_under_the_agent(ended, name, ending):
     for by in ("python", "agent"):
         assert PLAIN[name](ended(by, "alone", ending) / "0" / name), by
@@ -128,7 +129,7 @@ def test_a_rank_that_fails_where_no_thread_can_start_tells_of_its_failure_alone(
 
 
 @pytest.mark.parametrize("ending", ["succeeds", "destroys", "fails"])
-@pytest.mark.parametrize("name", {**PLAIN, **LIBRARIES})
+@each("name", {**PLAIN, **LIBRARIES})
 def test_every_file_of_every_rank_is_whole_when_the_ranks_had_process_groups(ended, name, ending):
     for rank in ("0", "1"):
         assert {**PLAIN, **LIBRARIES}[name](ended("agent", "gloo", ending) / rank / name), rank
