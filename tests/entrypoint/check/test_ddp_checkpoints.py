@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from gputrain.ddp import CheckpointError, Checkpoints  # noqa: E402  # after the skip
 from gputrain.ddp.saving import Beside  # noqa: E402
+from tests.each import each  # noqa: E402
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def test_what_is_taken_comes_back_without_pickles_powers(store: Checkpoints, val
     assert type(found.shared["x"]) is type(value)
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         {1: object()}, [{2}, {object()}], (1, [Path("x")]), torch.nn.Linear(1, 1), {"x": Config(a=1)},
