@@ -1,7 +1,6 @@
 """What every backend does for one job."""
 
 import json
-import os
 from itertools import dropwhile
 
 import pytest
@@ -27,9 +26,9 @@ time.sleep(60)
 """
 COUNT = """
 import os, time
-for i in range(25):
+for i in range(30):
     print("line", os.environ["RANK"], i, flush=True)
-    time.sleep(0.04)
+    time.sleep(0.1)
 """
 WAIT = """
 import signal, sys, time
@@ -62,20 +61,6 @@ def test_arguments_and_environment_arrive_as_they_were_given(road, script):
     job = road.submit(script(TELL), args=ODD, env={"TOLD": text})
     road.end(job)
     assert told(job) == [{"rank": "0", "args": ODD, "env": text}]
-
-
-@pytest.mark.check
-def test_a_requirement_that_cannot_be_installed_is_the_cause_in_pips_own_words(road, script):
-    env = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
-    plan = road.plan(script(TELL), num_nodes=2, requirements=["no-such-thing"], env=env)
-    if not plan.candidates:
-        pytest.skip("it installs nothing")
-    job = plan.submit()
-    assert road.end(job) is State.FAILED
-    assert job.failure.kind == "requirements"
-    assert "No matching distribution found for no-such-thing" in job.failure.message
-    assert any("no-such-thing" in line for line in job.failure.last_lines)
-    assert not told(job)
 
 
 def test_a_module_runs(road, script):
@@ -142,7 +127,7 @@ def test_log_lines_come_while_the_job_runs_each_once_in_order_with_their_rank(ro
     said = [first, *(line for line in lines if line.message.startswith("line "))]
     for rank in range(4):
         mine = [line for line in said if line.rank == rank]
-        assert [line.message for line in mine] == [f"line {rank} {i}" for i in range(25)]
+        assert [line.message for line in mine] == [f"line {rank} {i}" for i in range(30)]
         assert {line.node_rank for line in mine} == {rank // 2}
     for node in range(2):  # between nodes the order is promised as far as their lines come in time
         times = [line.time for line in said if line.node_rank == node]
