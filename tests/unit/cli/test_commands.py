@@ -5,22 +5,14 @@ import json
 import re
 from pathlib import Path
 
-import attrs
 import pytest
 
 from gputrain.cli import main
-from gputrain.cli.parser import COMMANDS, SPEC_FLAGS
-from gputrain.spec import TrainingSpec
+from gputrain.cli.parser import COMMANDS
 from tests.each import each
 
 ROOT = Path(__file__).parents[3]
 SPEC = ("train.py", "--gpu", "L4:2")
-
-
-def test_every_field_of_a_spec_can_be_said():
-    flags = {flag[2:].replace("-", "_") for flag, *_ in SPEC_FLAGS}
-    words = {"script", "module", "command", "args"}
-    assert flags | words == {field.name for field in attrs.fields(TrainingSpec)} - {"function"}
 
 
 def test_the_program_that_is_installed_is_this_one():

@@ -1,6 +1,5 @@
 """A slip at the keyboard is answered with what to type instead."""
 
-import json
 import os
 import re
 import sys
@@ -285,16 +284,3 @@ def test_waiting_for_no_longer_than_that_exits_5_and_the_job_goes_on(run, read, 
     status, _, err = run("wait", job["id"], "--timeout", "1s")
     assert (status, f"gputrain wait {job['uri']}" in err) == (5, True)
     run("cancel", job["id"])
-
-
-def test_lines_of_a_log_are_chosen_by_time_and_number_and_told_with_their_times(run, read, script):
-    script("print('one'); print('two'); print('three')")
-    _, job = read("submit", "train.py", "--nproc-per-node", "1")
-    words = ("logs", job["id"], "--rank", "0")
-    assert run(*words, "--tail", "2")[1] == "[0] two\n[0] three\n"
-    assert run(*words, "--since", "1h")[1].count("\n") == 3
-    assert run(*words, "--since", "2100-01-01")[1] == ""
-    lines = [json.loads(line) for line in run(*words, "--json")[1].splitlines()]
-    (stamped,) = run(*words, "--tail", "1", "--timestamps")[1].splitlines()
-    assert stamped == f"{lines[-1]['time'][:19]}+0000 [0] three"
-    assert "--since yesterday" in run(*words, "--since", "yesterday")[2]

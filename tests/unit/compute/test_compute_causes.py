@@ -323,15 +323,6 @@ def test_the_time_limit_is_googles_own_and_no_failure(cloud, road, code):
     assert not cloud.compute.vms
 
 
-def test_a_vm_deleted_by_hand_is_told_with_who_did_it(cloud, road, code):
-    ref = submitted(road, code, num_nodes=1)
-    road.backend._gangs.delete("us-central1-a", "bert-1-0-0")
-    cloud.clock.advance(300)
-    seen = road.backend.observe(ref)
-    assert seen.state is State.CANCELLED
-    assert "by owner@my-project.example.com" in seen.detail
-
-
 def test_labels_edited_by_hand_do_not_lose_a_vm(cloud, road, code):
     ref = submitted(road, code)
     for vm in cloud.compute.vms.values():
