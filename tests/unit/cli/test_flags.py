@@ -2,11 +2,12 @@
 
 import json
 
+import attrs
 import pytest
 
 from gputrain import Trainer, TrainingSpec
 from gputrain.cli import settings
-from gputrain.cli.parser import SPEC_FLAGS, read as parse
+from gputrain.cli.parser import read as parse
 from gputrain_emulator.builds import Builds, Settings
 
 BASE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
@@ -56,14 +57,14 @@ def typed(fields):
 
 
 def test_every_flag_of_a_spec_is_in_the_spec_of_the_job(cloud, read, folder):
-    assert {flag for flag, *_ in SPEC_FLAGS} - set(typed(SAID)) == {"--reservation"}
+    words = {"script", "module", "command", "args", "function", "reservation"}
+    assert {field.name for field in attrs.fields(TrainingSpec)} == {*SAID, *words}
     for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
         cloud.quota(metric, 100)
     (folder / "gputrain.toml").write_text("[compute]\nexternal_ip = true\n")
     (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text("print('hello')\n")
-    words = ["submit", "train.py", "--detach", *typed(SAID), "--", "--lr", "3e-4"]
-    status, document = read(*words)
+    status, document = read("submit", "train.py", "--detach", *typed(SAID), "--", "--lr", "3e-4")
     assert status == 0, document
     job = Trainer(settings.read(parse(["jobs"])).make()).attach(document["uri"])
     asked = TrainingSpec(script="train.py", args=["--lr", "3e-4"], **SAID)
