@@ -73,13 +73,6 @@ def test_what_google_serves_and_we_do_not_is_a_501_by_name(
     assert method in reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "path", ["/compute/beta/projects/p/nothing", "/v1beta1/nothing", "/compute/v9/projects/p"]
-)
-def test_what_google_does_not_serve_is_a_404(cloud: Cloud, path: str) -> None:
-    assert requests.get(cloud.endpoints.url + path, timeout=10).status_code == 404
-
-
 def test_a_service_loaded_for_its_first_path_answers_it_as_when_all_are_loaded() -> None:
     whole = services.all_routes()
     whole.load()

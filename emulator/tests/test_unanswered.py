@@ -75,6 +75,9 @@ def known(routes: Routes, verb: str, path: str) -> bool:
         ("GET", "/storage/v1/b/bucket/nothing", 404),
         ("GET", "/storage/v3/b", 404),
         ("GET", "/v2/entries:nothing", 404),
+        ("GET", "/compute/beta/projects/p/nothing", 404),
+        ("GET", "/v1beta1/nothing", 404),
+        ("GET", "/compute/v9/projects/p", 404),
     ],
 )
 def test_known_methods_say_501_and_unknown_ones_404(cloud: Cloud, verb: str, path: str, status: int) -> None:
