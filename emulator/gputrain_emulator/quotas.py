@@ -68,6 +68,8 @@ class Quotas:
 
     def limit(self, key: Key) -> float:
         """The limit in effect: of all grants that cover the place, the one that names most of it."""
+        if not self._limits:  # as in most clouds, of which a list of regions shows a thousand
+            return DEFAULTS.get(key.metric, DEFAULT_GPUS)
         covers = (
             key,
             Key(project=key.project, metric=key.metric, region=key.region),
