@@ -14,6 +14,8 @@ time.sleep(1)
 FAILS = """
 import os, time
 print("step", os.environ["RANK"], flush=True)
+time.sleep(2)
+print("later", os.environ["RANK"], flush=True)
 if os.environ["RANK"] == "1":
     raise ValueError("shard 1 is torn")
 time.sleep(60)
@@ -66,7 +68,7 @@ def test_a_client_that_is_killed_while_it_submits_leaves_one_job_to_the_next(roa
 def test_a_process_that_knows_the_uri_alone_follows_the_log_and_gets_the_first_cause(road, script):
     job = road.submit(script(FAILS), nproc_per_node=2)
     said = said_by(road.process(FOLLOWS.format(uri=job.uri)))
-    assert {"0 step 0", "1 step 1"} <= set(said.splitlines())
+    assert {"0 step 0", "1 step 1", "1 later 1"} <= set(said.splitlines())
     raised = said.rpartition("JobFailedError")[2]
     assert raised.startswith(" exception 1 Traceback")
     assert raised.count("ValueError: shard 1 is torn") == 1
