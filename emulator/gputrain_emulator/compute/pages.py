@@ -20,15 +20,12 @@ _kept: dict[Hashable, Reply] = {}
 
 def page(call: Call, make: Callable[[], dict[str, Any]]) -> Reply:
     """The answer to a call; ``make`` is asked for the document where it is not kept."""
-    compute = call.world.part(Compute)
+    here = call.world.part(Compute)
     query = sorted((name, *values) for name, values in call.query_all.items())
-    own = (frozenset(compute.offers.items()), *compute.new_machines.values())
-    key = (call.owner.id, call.path, *query, own)
-    reply = _kept.get(key)
-    if reply is None:
-        reply = partial.render(Reply(body=make()), call.query_all)
+    key = (call.owner.id, call.path, *query, frozenset(here.offers.items()), *here.new_machines.values())
+    if (reply := _kept.get(key)) is None:
         with _lock:
-            _kept[key] = reply
+            _kept[key] = reply = partial.render(Reply(body=make()), call.query_all)
             while sum(len(one.body) for one in _kept.values()) > _MOST_BYTES:
                 del _kept[next(iter(_kept))]
     return reply
