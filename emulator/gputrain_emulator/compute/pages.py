@@ -12,7 +12,6 @@ from gputrain_emulator.compute.state import Compute
 
 _MOST_BYTES = 24 << 20
 """What is kept of them; an aggregated page takes a third of a megabyte."""
-
 _lock = threading.Lock()
 _kept: dict[Hashable, Reply] = {}
 """By project, path, query and the cloud's own offers; the oldest are forgotten for the newest."""
