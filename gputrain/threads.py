@@ -21,8 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
-from gputrain.interrupts import join, sleep
-
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -153,7 +151,7 @@ def await_end(thread: Aside) -> None:
     """Wait until a thread has ended; not for long where a Ctrl-C fell into its start, and it never begins."""
     until, pauses = time.monotonic() + BEGINS_WITHIN_S, pauses_s()
     while not (thread.has_ended or thread.is_elsewhere) and (thread.has_begun or time.monotonic() < until):
-        sleep(next(pauses))
+        time.sleep(next(pauses))
 
 
 def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ONCE) -> list[T]:
@@ -196,7 +194,7 @@ def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ON
         if not threads:
             work()
         for one in threads:
-            join(one)
+            one.join()
     finally:
         todo.clear()
     for number in sorted(raised):

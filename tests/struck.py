@@ -19,19 +19,6 @@ def press(document=None):
     return document
 
 
-def press_untold(document=None):
-    """One where Python closes what is half read, and drops whatever is raised there."""
-
-    def half_read():
-        try:
-            yield True
-        finally:
-            press()
-
-    assert any(half_read())
-    return document
-
-
 class Struck:
     """A Ctrl-C at the n-th step of what it is around; it notes in which file each of them is."""
 

@@ -18,7 +18,6 @@ from gputrain.experiments.driver import Driver, Room, end_if_cancelled
 from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits
 from gputrain.experiments.points import Point, canonical
 from gputrain.gcp.endpoints import on_trial
-from gputrain.interrupts import heeding, raise_untold, sleep
 from gputrain.job import Job
 from gputrain.job.stopping import STOP_WITHIN_S, StopEvent
 from gputrain.lifecycle import State
@@ -76,9 +75,7 @@ class Experiment(Comparison):
     def _submitting(self, begin: Callable[[], None]) -> Experiment:
         """Itself, once its thread has points to submit; what falls into that ends the thread, as a Ctrl-C."""
         try:
-            raise_untold()  # from here on a thread submits them, which hears of none
             begin()
-            raise_untold()
         except BaseException as error:
             if not isinstance(error, GputrainError):
                 self.close()
@@ -150,13 +147,12 @@ class Experiment(Comparison):
         while True:
             try:
                 if len(self._ends) == told and not self.is_over:
-                    sleep(STOP_WITHIN_S)
+                    time.sleep(STOP_WITHIN_S)
                 with self._lock:
                     news = [job for _, job in self._ends[told:]]
                     left = len(self.points) - len(self._over)
                 if live is not None:
                     live.tick()
-                raise_untold()
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"stopped watching; {_GO_ON.format(self.name)}") from None
             yield from news
@@ -172,7 +168,6 @@ class Experiment(Comparison):
                 fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
                 raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
 
-    @heeding
     def wait(
         self,
         timeout: float | str | timedelta | None = None,
@@ -191,7 +186,6 @@ class Experiment(Comparison):
             for _ in self._as_ended(timeout, stop, live):
                 pass
             live.tick(at_once=True)
-            raise_untold()
         finally:
             live.close()
         return self
@@ -203,7 +197,6 @@ class Experiment(Comparison):
         self.wait(timeout, progress="none", stop=stop)
         return outcome.of(self.rows, self._driver.errors)
 
-    @heeding
     def retry_failed(self) -> Experiment:
         """Submit once more what failed, ran out of time or could not be submitted; this same experiment.
 
@@ -240,7 +233,6 @@ class Experiment(Comparison):
         """Write one page with everything in it: points, failures, curves. It needs no other file."""
         Path(check("save_html(...)", path=path)["path"]).write_text(whole(self), encoding="utf-8")
 
-    @heeding
     def cancel(self) -> None:
         """End all of it: no point is submitted any more, by nobody, and the jobs that run are cancelled.
 

@@ -32,7 +32,6 @@ from gputrain.gcp.refusals import to_error
 from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.gcp.translate import answer_of_response, translated
 from gputrain.gcp.trial import fitted
-from gputrain.interrupts import minding
 from gputrain.retry import LOOK, ONCE, READ, Policy, retried
 from gputrain.threads import new_lock
 
@@ -78,7 +77,7 @@ class Access:
     project: str
     credentials: Any = attrs.field(default=None, repr=False)
     endpoints: Any = attrs.field(default=None, converter=_or_googles, repr=False)
-    sleep: Callable[[float], None] = attrs.field(default=time.sleep, converter=minding, repr=False)
+    sleep: Callable[[float], None] = attrs.field(default=time.sleep, repr=False)
     now: Callable[[], float] = attrs.field(default=time.time, repr=False)
     looks: Shared[str, Any] = attrs.field(init=False, repr=False)
     """What plans and quotas ask of the cloud, side by side, for all threads."""

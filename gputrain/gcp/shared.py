@@ -24,7 +24,6 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
-from gputrain.interrupts import sleep
 from gputrain.threads import aside, begin, new_lock, pauses_s
 
 K = TypeVar("K", bound=Hashable)
@@ -158,7 +157,7 @@ class _Flight:
         """The answer as far as it has come ``wait_s`` seconds after it was asked for."""
         pauses = pauses_s()
         while not self.has_landed and time.monotonic() - self.left_at < wait_s:
-            sleep(next(pauses))
+            time.sleep(next(pauses))
         if self.mistake is not None:
             raise self.mistake
         if self.answer is not None:

@@ -15,7 +15,6 @@ from gputrain.backends import guard, seam
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.backends.dues import due
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
-from gputrain.interrupts import heeding, raise_untold
 from gputrain.job.events import Changes, Listener
 from gputrain.job.future import JobFuture
 from gputrain.job.reading import LogReading, without_cause
@@ -58,7 +57,6 @@ class Job(LogReading):
         super().__init__(ref, backend, candidate, attempts, going, now, sleep)
         self._named = named
 
-    @heeding
     def wait(
         self,
         timeout: float | str | timedelta | None = None,
@@ -94,7 +92,6 @@ class Job(LogReading):
                 state = self._aside(stop, limit_s, looked)  # whose looks take long, too, are left at once
             else:
                 state = self._to_the_end(shown, stop, limit_s, looked)
-            raise_untold()
             return state
         except KeyboardInterrupt as pressed:
             if type(pressed) is not KeyboardInterrupt:  # a listener's own, or that of a handler
@@ -148,7 +145,6 @@ class Job(LogReading):
         drop = WATCHER.watch(self, tell)
         try:
             while not told.wait(STOP_WITHIN_S):
-                raise_untold()
                 if stop.is_set():
                     pausing(stop)(0.0)
                 if limit_s is not None and time.monotonic() - started > limit_s:
@@ -160,7 +156,6 @@ class Job(LogReading):
         return self.state
 
     def _too_long(self, limit_s: float) -> JobTimeoutError:
-        raise_untold()  # in a loop of short waits it would be nothing to the next
         what = f"{self.id} is still {self.state.value} after {limit_s:g} s; it goes on"
         fix = f"wait longer, or later: gputrain.attach({self.uri!r}).wait()"
         return JobTimeoutError(what, fix=fix, uri=self.uri)

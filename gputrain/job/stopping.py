@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gputrain.errors import StoppedError
-from gputrain.interrupts import raise_untold
 
 STOP_WITHIN_S = 0.05
 """How soon a waiting ends that is told to stop."""
@@ -23,7 +22,6 @@ def is_stopped(stop: StopEvent, seconds: float) -> bool:
     """Wait so long, or until the event is set; whether it is. Its own ``wait`` does not outlive a Ctrl-C."""
     until = time.monotonic() + seconds
     while not stop.is_set():
-        raise_untold()
         if (left := until - time.monotonic()) <= 0:
             return False
         time.sleep(min(left, STOP_WITHIN_S))

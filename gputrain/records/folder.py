@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import attrs
 
 from gputrain.errors import CapacityError, PermissionDeniedError, TransientError
-from gputrain.interrupts import is_raised_here, sleep
 from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, OvertakenError, dated, overtaken
 from gputrain.records.form import read_record, written
@@ -152,8 +151,6 @@ class FolderBoard:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError) as error:
-            if is_raised_here(error):
-                raise
             raise RecordError(f"what is kept of {job_id} is no record", why=str(error)) from error
         inner = document.get("record") if isinstance(document, dict) else None
         record = read_record(job_id, json.dumps(inner).encode())
@@ -206,7 +203,7 @@ def _await_turn(fd: int, lock: str) -> None:
         if time.monotonic() > until:
             _STUCK[lock] = writer
             raise _stays(lock)
-        sleep(TURN_ASKED_S)
+        time.sleep(TURN_ASKED_S)
 
 
 def _stays(lock: str) -> TransientError:
@@ -223,16 +220,6 @@ def make_private(path: Path) -> None:
     for one in reversed(missing):  # each by itself: mkdir's own parents are for everybody
         with contextlib.suppress(FileExistsError):
             one.mkdir(_MODE)
-
-
-@contextlib.contextmanager
-def overlooked() -> Iterator[None]:
-    """Passes over what the file system refuses, and nothing else."""
-    try:
-        yield
-    except OSError as error:
-        if is_raised_here(error):
-            raise
 
 
 def listed(path: str) -> list[str]:
@@ -255,8 +242,6 @@ def explained(path: str, refused: str = "the job cannot be kept in") -> Iterator
     try:
         yield
     except OSError as error:
-        if is_raised_here(error):
-            raise
         if isinstance(error.__context__, KeyboardInterrupt):  # what it fell into could not be ended in order
             raise error.__context__ from None
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

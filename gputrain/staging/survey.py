@@ -11,7 +11,6 @@ from typing import NoReturn
 import attrs
 
 from gputrain.errors import Fault, SpecError
-from gputrain.interrupts import is_raised_here
 from gputrain.staging.dockerignore import NOTHING, DockerIgnore
 from gputrain.staging.ignore import NEVER, OWN_FILE, IgnoreRules, above
 from gputrain.tables import Shown, Table
@@ -184,8 +183,6 @@ def reading(root: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if is_raised_here(error):
-            raise
         path = str(error.filename or root).removeprefix(os.path.join(root, "")).rstrip(os.sep) or root
         fix = "make it readable" + ("" if path == root else f", or list {path} in {OWN_FILE}")
         if isinstance(error, FileNotFoundError):

@@ -14,7 +14,6 @@ from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, StoppedError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
-from gputrain.interrupts import raise_untold
 from gputrain.planning import Attempt, Candidate, Ladder
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Step, Try
@@ -111,7 +110,6 @@ class Climb:
             told = f"{struck}{_end_it(request)}"
             ref = self._created(backend, request)
             self._keep_to_record(backend, request)
-            raise_untold()
             self._note(accepted(candidate, self._around.now()))
             return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self.ladder.attempts)
         except KeyboardInterrupt:
@@ -156,7 +154,6 @@ class Climb:
             price_usd_h=candidate.price_usd_h, image=request.image,
         )  # fmt: skip
         since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
-        raise_untold()
         self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
         self._pending = (candidate, request)  # from here on something may be there, until an answer says no
         return request
@@ -277,7 +274,6 @@ class Climb:
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, request.ref.place)
         record, since = self._claim.record, self._around.since()
         try:
-            raise_untold()  # pressed before what led here, or after it: twice is twice
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
             is_gone = clear(self._around, backend, request, record)

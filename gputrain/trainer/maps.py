@@ -11,7 +11,6 @@ from gputrain.arguments import check
 from gputrain.experiments import Experiment
 from gputrain.experiments.begin import Planned, Plans, begun, resumed
 from gputrain.fields import Field, read_whole, text
-from gputrain.interrupts import heeding
 from gputrain.job import Job
 from gputrain.job.events import Listener
 from gputrain.job.stopping import StopEvent
@@ -57,7 +56,6 @@ class Maps(Plans):
         return self._road.submit(plan, job_id, is_new=key is None, stop=stop, waits=waits, then=watch)
 
     @tells_fields(PointFields)
-    @heeding
     def map(
         self,
         entry: Entry,
@@ -97,7 +95,6 @@ class Maps(Plans):
             name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,
         )  # fmt: skip
 
-    @heeding
     def experiment(self, name: str) -> Experiment:
         """The experiment of that name, in any process: what there is is taken up, what is missing submitted.
 

@@ -20,7 +20,6 @@ from gputrain.backends import seam
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import CapacityError, JobLostError, RequestError, Scope
-from gputrain.interrupts import heeding
 from gputrain.job.record import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
@@ -112,7 +111,6 @@ class Restart:
         """End what is left of a gang that cannot go on; for those who act, and never for a mere look."""
         seam.tidy(backend, ref, seen)
 
-    @heeding
     def cancel(self, ref: JobRef, backend: Backend) -> None:
         """Have nobody start it again, and end it. Errors as of `Backend.cancel`."""
         cancel(self._around, self._claim, self._job_id, ref, backend)

@@ -15,7 +15,6 @@ from gputrain.backends.base import Backend, JobRef, SpeaksGcloud, Start
 from gputrain.backends.dues import due
 from gputrain.errors import GputrainError
 from gputrain.fields import refused as refusal
-from gputrain.interrupts import heeding, minding, raise_untold
 from gputrain.job import Job
 from gputrain.job.stopping import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
@@ -49,7 +48,7 @@ class Road:
         self.now = now
         self._around = Surroundings(
             backends=backends, boards=Boards(backends), memory=Memory(), read_anew=self._read_anew,
-            now=now, sleep=minding(sleep),
+            now=now, sleep=sleep,
         )  # fmt: skip
 
     @property
@@ -140,7 +139,6 @@ class Road:
         with guard.of(backend, backend.name, "write a job in gcloud's words"):
             return due("to_gcloud(...)", backend.to_gcloud(request), GcloudJob)
 
-    @heeding
     def submit(
         self,
         plan: Plan,
@@ -168,7 +166,6 @@ class Road:
                 going = Restart(self._around, job_id, placed.backend.name, placing.staged)
                 job = self._job(placed, going)
                 then(job)
-                raise_untold()
                 return job
         except KeyboardInterrupt:
             if placed is None:  # it was said then what was made, and what became of it

@@ -12,7 +12,6 @@ from gputrain.arguments import check, refusing
 from gputrain.backends.base import Backend, JobRef, Orphan
 from gputrain.errors import GputrainError
 from gputrain.fields import read_whole
-from gputrain.interrupts import heeding
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
 from gputrain.job.stopping import StopEvent
@@ -159,7 +158,6 @@ class Trainer(Maps):
         return built(self._backends, image, told=told, create_repository=create_repository)
 
     @tells_fields(SpecFields)
-    @heeding
     def submit(
         self,
         entry: Entry | None = None,
@@ -206,7 +204,6 @@ class Trainer(Maps):
         return roll
 
     @tells_fields(SpecFields)
-    @heeding
     def run(
         self,
         entry: Entry | None = None,

@@ -5,7 +5,7 @@ import sys
 from tests.house.source import EMULATOR, imports
 
 LAYERS = (
-    ("terminal", "interrupts"),
+    ("terminal",),
     ("errors", "secrets", "tables", "threads", "times", "spans", "entrypoint"),
     ("fields",),
     ("arguments", "catalog", "lifecycle", "retry", "ddp", "keeper"),

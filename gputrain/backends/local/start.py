@@ -19,7 +19,6 @@ from gputrain.backends.local.held import NO_FORK, Hold
 from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creator
 from gputrain.backends.local.remains import clear_drafts, clear_late_results, remove
 from gputrain.errors import PermissionDeniedError, ProviderError, TransientError
-from gputrain.interrupts import sleep
 from gputrain.keeper import folder
 from gputrain.records.folder import ELSEWHERE, explained, make_private
 
@@ -98,7 +97,7 @@ def await_start(path: str) -> None:
     """Let whoever is making the job come to the end of it: until then it may die, and leave a name only."""
     until = time.monotonic() + _PATIENCE_S
     while states.is_starting(path) and time.monotonic() < until:
-        sleep(_STARTED_S)
+        time.sleep(_STARTED_S)
 
 
 def withdraw(root: str, job_id: str, ask: str = "") -> bool:
@@ -136,7 +135,7 @@ def _still_running(root: str, path: str, within_s: float) -> list[str]:
                 continue
             gone = os.path.join(root, name)
             while folder.is_held(gone) and time.monotonic() < until:
-                sleep(0.02)
+                time.sleep(0.02)
             if folder.is_held(gone):
                 running.append(gone)
             else:
@@ -250,7 +249,7 @@ def _exit_code(started: subprocess.Popen[bytes], within_s: float) -> int | None:
         if pid:
             started.returncode = os.waitstatus_to_exitcode(status)
         else:
-            sleep(pause_s)
+            time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.05)
     return started.returncode
 

@@ -15,7 +15,7 @@ from gputrain.staging import fitness
 from gputrain.staging.archive import pack
 from gputrain.staging.checks import examine
 from gputrain.staging.source import resolve
-from gputrain.staging.survey import reading, survey
+from gputrain.staging.survey import survey
 
 
 @pytest.fixture
@@ -106,8 +106,3 @@ def test_a_file_that_goes_while_the_folder_is_read_is_named(tmp_path):
     with pytest.raises(SpecError, match=r"a\.lock cannot be read") as caught:
         fitness.check(seen)
     assert caught.value.fix == "try again when nothing else writes there"
-
-
-def test_what_a_handler_of_signals_raises_meanwhile_is_no_fault_of_the_folder(tmp_path):
-    with pytest.raises(TimeoutError, match="enough"), reading(str(tmp_path)):
-        raise TimeoutError("enough")

@@ -1,7 +1,6 @@
 """A submit against the emulated cloud: where it goes when places say no, and what the ledger tells of it."""
 
 import pickle
-import threading
 
 import pytest
 
@@ -22,14 +21,12 @@ from gputrain.trainer import road
 from gputrain.trainer.undo import LATE_EVERY_S
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
 from tests import present
-from tests.struck import press, press_untold
+from tests.struck import press
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
 
 BULK = "compute.instances.bulkInsert"
 OPERATION = "compute.zoneOperations.get"
 CREATE_JOB = "aiplatform.customJobs.create"
-
-untold = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 def test_without_quota_on_vertex_and_with_zone_a_full_it_lands_in_zone_b(cloud, trainer, script):
@@ -248,79 +245,18 @@ def test_ctrl_c_in_a_submit_leaves_nothing_and_says_so(cloud, trainer, script, n
     assert trainer(name).jobs() == [] or name == "vertex"
 
 
-@untold
-def test_a_second_ctrl_c_ends_the_withdrawing_also_where_python_tells_nobody_of_it(cloud, trainer, script):
+def test_a_second_ctrl_c_ends_the_withdrawing(cloud, trainer, script):
     slept = []
 
     def sleep(seconds):
         slept.append(seconds)
         cloud.clock.advance(seconds)
-        press_untold()
+        press()
 
     cloud.fail(BULK, Reshape(change=press))
     with pytest.raises(KeyboardInterrupt, match="it may be there"):
         trainer("compute", sleep=sleep).submit(script, **L4)
     assert slept == [LATE_EVERY_S]
-
-
-@untold
-def test_a_ctrl_c_that_was_told_nobody_is_the_first_of_two(cloud, trainer, monkeypatch, script):
-    kind = present.backend("compute")
-    create, slept = kind.create, []
-
-    def sleep(seconds):
-        slept.append(seconds)
-        cloud.clock.advance(seconds)
-
-    def pressed_twice(self, request):
-        made = create(self, request)
-        slept.clear()
-        return press(press_untold(made))
-
-    monkeypatch.setattr(kind, "create", pressed_twice)
-    with pytest.raises(KeyboardInterrupt, match="it may be there: end it with"):
-        trainer("compute", sleep=sleep).submit(script, **L4)
-    assert slept == []
-    [job] = trainer("compute").jobs()
-    job.cancel()
-    cloud.clock.advance(600)
-    assert not cloud.compute.vms
-
-
-@untold
-@pytest.mark.parametrize("name", ["compute", "vertex", "local"])
-def test_a_ctrl_c_that_is_told_nobody_withdraws_where_nothing_waits_any_more(
-    trainer, monkeypatch, tmp_path, script, name
-):
-    kind = present.backend(name)
-    create = kind.create
-    monkeypatch.setattr(kind, "create", lambda self, request: press_untold(create(self, request)))
-    trainer = Trainer(kind(gpus=0, root=tmp_path / "jobs")) if name == "local" else trainer(name)
-    with pytest.raises(KeyboardInterrupt, match="withdrawn"):
-        trainer.submit(script, **({} if name == "local" else L4))
-    assert not [job for job in trainer.jobs() if job.state is not State.CANCELLED]
-
-
-@untold
-@pytest.mark.parametrize("step", ["availability", "stage", "send"])
-@pytest.mark.parametrize("name", ["compute", "vertex", "local"])
-def test_a_ctrl_c_that_is_told_nobody_before_anything_was_asked_for_makes_nothing(
-    cloud, trainer, monkeypatch, tmp_path, script, name, step
-):
-    kind = present.backend(name)
-    act = getattr(kind, step)
-
-    def pressed(self, *words, **named):
-        if threading.current_thread() is threading.main_thread():
-            press_untold()
-        return act(self, *words, **named)
-
-    monkeypatch.setattr(kind, step, pressed)
-    trainer = Trainer(kind(gpus=0, root=tmp_path / "jobs")) if name == "local" else trainer(name)
-    with pytest.raises(KeyboardInterrupt):
-        trainer.submit(script, **({} if name == "local" else L4))
-    assert creates(cloud) == []
-    assert trainer.jobs() == []
 
 
 def test_ctrl_c_when_the_job_is_there_says_how_to_take_it_up(tmp_path, script, monkeypatch):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -24,10 +25,6 @@ from gputrain.records.folder import FolderBoard, explained
 from gputrain.trainer import Trainer
 from tests.unit.local.check.test_local_faults import WAIT
 from tests.unit.local.conftest import none_left, stop_all
-
-
-class TooLong(TimeoutError):
-    """What a handler of SIGALRM raises, as a rule: an OSError that no file system has made."""
 
 
 class Second(Local):
@@ -60,26 +57,6 @@ def failing(monkeypatch, error, name="_start_supervisor"):
     monkeypatch.setattr(start, name, acts)
 
 
-@pytest.mark.parametrize("name", ["_start_supervisor", "_make", "refuse_foreign"])
-def test_what_a_handler_of_signals_raises_is_no_answer_of_the_place(places, script, monkeypatch, name):
-    failing(monkeypatch, TooLong(), name)
-    with pytest.raises(TooLong):
-        Trainer(places).submit(script(WAIT), idempotency_key="once")
-    assert names_in(*places) == []
-
-
-def test_nor_is_it_where_what_others_left_is_cleared(places, script, monkeypatch):
-    def struck(_path):
-        raise TooLong
-
-    trainer, entry = Trainer(places), script(WAIT)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "listdir", struck)
-        with pytest.raises(TooLong):
-            trainer.submit(entry, idempotency_key="once")
-    assert names_in(*places) == []
-
-
 def test_a_job_that_is_made_as_no_file_can_be_opened_any_more_is_taken_back(places, script, monkeypatch):
     rename, (most, hard) = os.rename, resource.getrlimit(resource.RLIMIT_NOFILE)
 
@@ -103,7 +80,7 @@ def test_a_job_that_is_made_as_no_file_can_be_opened_any_more_is_taken_back(plac
     assert "ran second" in "".join(line.message for line in job.logs())
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, TooLong])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_a_record_that_is_there_as_its_write_is_struck_goes_with_the_job(places, script, monkeypatch, error):
     write = FolderBoard._written
 
@@ -247,7 +224,7 @@ def test_a_start_takes_no_lock_that_a_ctrl_c_may_leave_shut(tmp_path, script, mo
 
 @pytest.mark.parametrize("second", [False, True], ids=["once", "twice"])
 def test_a_supervisor_whose_start_is_struck_is_ended_and_reaped(tmp_path, script, monkeypatch, second):
-    pause, made, others = start.sleep, [], {*find_children()}
+    pause, made, others = time.sleep, [], {*find_children()}
     struck = [KeyboardInterrupt()] * (1 + second)
 
     def pressed(seconds):
@@ -256,7 +233,7 @@ def test_a_supervisor_whose_start_is_struck_is_ended_and_reaped(tmp_path, script
             raise struck.pop()
         pause(seconds)
 
-    monkeypatch.setattr(start, "sleep", pressed)
+    monkeypatch.setattr(start, "time", SimpleNamespace(sleep=pressed, monotonic=time.monotonic))
     with pytest.raises(KeyboardInterrupt, match=r"withdrawn|may be there"):
         Trainer(Local(gpus=0, root=tmp_path / "jobs")).submit(script(WAIT))
     assert made
