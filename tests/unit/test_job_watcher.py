@@ -149,6 +149,7 @@ def test_a_platform_that_does_not_answer_keeps_no_other_from_being_seen():
         drop()
 
 
+@pytest.mark.check
 def test_to_wait_for_an_answer_is_no_work_that_is_rested_from():
     jobs, looking = [Seen("here"), Seen("here")], watcher.Watcher()
     drops = [looking.watch(one, lambda _error: None) for one in jobs]

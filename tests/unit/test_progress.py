@@ -136,6 +136,7 @@ def test_a_job_and_an_experiment_tell_it(tmp_path, capsys):
     assert len(told) == len(set(told))
 
 
+@pytest.mark.check
 def test_at_a_terminal_an_experiment_has_a_live_text(tmp_path, capsys):
     path = tmp_path / "train.py"
     path.write_text(SCRIPT + "time.sleep(2)")

@@ -376,6 +376,7 @@ def at_step(made, act, asked, handled):
             act(one, asked)
 
 
+@pytest.mark.check
 @IN_A_FINALIZER
 def test_a_thread_whose_start_was_struck_is_not_waited_for():
     with Struck() as whole:

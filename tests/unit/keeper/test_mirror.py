@@ -87,6 +87,7 @@ def test_a_file_of_any_name_keeps_no_other_file_from_the_bucket(mirror, tmp_path
         assert os.fsdecode(name) in sent
 
 
+@pytest.mark.check
 def test_the_node_that_marks_a_step_sees_the_shards_of_all_at_its_next_look(mirror, tmp_path):
     first, second = mirror({}), mirror({}, node=1)
     for made in (first, second):

@@ -120,6 +120,7 @@ def test_a_process_that_was_forked_while_a_record_was_written_keeps_no_other_fro
         os.waitpid(child, 0)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("came_at", [time.time_ns(), 0, -1, 10**19], ids=["now", "1970", "before", "in 2286"])
 def test_a_process_that_is_stopped_as_it_writes_holds_up_no_other_for_long(tmp_path, came_at):
     board = FolderBoard(tmp_path)
@@ -139,6 +140,7 @@ def test_a_process_that_is_stopped_as_it_writes_holds_up_no_other_for_long(tmp_p
     assert board.write(record()).generation
 
 
+@pytest.mark.check
 def test_however_many_write_each_is_waited_for_by_itself(tmp_path):
     board = FolderBoard(tmp_path)
     other = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
