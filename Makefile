@@ -1,7 +1,8 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
-PYTEST := $(PYTHON) -m pytest -n 2 --dist worksteal
+# Three at once on two cores: tests wait about as long as they compute.
+PYTEST := $(PYTHON) -m pytest -n 3 --dist worksteal
 
 unexport PYTHONDONTWRITEBYTECODE  # or each of the many processes that tests start compiles all anew
 

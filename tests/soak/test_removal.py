@@ -11,8 +11,8 @@ import pytest
 from tests import present
 
 HERE = Path(__file__).parents[2]
-KEPT = ("gputrain", "tests", "emulator", "examples", "benchmarks", "docs", "pyproject.toml", "README.md",
-        ".gputrainignore")  # fmt: skip
+KEPT = ("gputrain", "tests", "emulator", "examples", "benchmarks", "docs", "conftest.py", "pyproject.toml",
+        "README.md", ".gputrainignore")  # fmt: skip
 RUN = "test_choice or test_abilities or test_checks or (test_backends and first_cause)"
 """What every tree can run, quickly; everything else is collected."""
 STAYS = ("tests/contract/test_backends.py", "tests/unit/preflight/test_permissions.py",

@@ -1,31 +1,24 @@
-"""What several threads share outlives a Ctrl-C at any step of one of them: the next one has its answer."""
+"""What several threads share: each has its answer, in order, also beside forks and handlers of signals."""
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from functools import partial
 
 import pytest
 
 from gputrain import threads
 from gputrain.errors import RequestError
 from gputrain.experiments.driver import Driver
-from gputrain.gcp.shared import Kept, Shared
+from gputrain.gcp.shared import Shared
 from gputrain.job.watcher import Watcher
 from gputrain.lifecycle import State
-from gputrain.threads import AT_ONCE, Bell, aside, await_end, begin, new_lock, side_by_side
-from tests.each import each
-from tests.struck import LOOKS, Struck, ends
+from gputrain.threads import AT_ONCE, Bell, new_lock, side_by_side
+from tests.struck import ends
 
 PATIENCE_S = 10.0
-IN_A_FINALIZER = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::pytest.PytestUnhandledThreadExceptionWarning"
-)
-"""What is struck there, or in leaving what strikes, is told nobody."""
 
 
 class EndsAtOnce:
@@ -40,93 +33,6 @@ class EndsAtOnce:
 
     def supervise(self):
         return False
-
-
-def sharing():
-    shared = Shared(fresh_s=0.0)
-    return lambda: shared.get("a", time.monotonic)
-
-
-def asking():
-    shared = Shared(fresh_s=0.0, wait_s=PATIENCE_S)
-
-    def ask():
-        found = shared.ask({"a": time.monotonic, "b": time.monotonic})
-        assert {one.error for one in found.values()} == {None}
-
-    return ask
-
-
-def watching():
-    watcher = Watcher()
-
-    def watch():
-        told = []
-        watcher.watch(EndsAtOnce(), told.append)
-        while not told:
-            time.sleep(0.001)
-
-    return watch
-
-
-def dropping():
-    watch, watcher = watching(), Watcher()
-
-    def drop():
-        watcher.watch(EndsAtOnce(), lambda _error: None)()
-        watch()
-
-    return drop
-
-
-def driving():
-    ends_of = []
-    no = RequestError("there is no such point", fix="ask for another")
-
-    def submit(_number, _stop):
-        raise no
-
-    driver = Driver(submit, [0], {}, 1, lambda number, job: ends_of.append((number, job)))
-    driver.begin()
-
-    def again():
-        before = len(ends_of)
-        driver.again([0])
-        while len(ends_of) == before:
-            time.sleep(0.001)
-
-    return again
-
-
-def reading():
-    return lambda: side_by_side(str, range(3))
-
-
-@IN_A_FINALIZER
-@each("made", [sharing, asking, watching, dropping, driving, reading])
-def test_a_ctrl_c_at_any_step_bars_nobody_later(made):
-    act = made()
-    act()
-    with Struck() as whole:
-        act()
-
-    def struck(step):
-        with contextlib.suppress(KeyboardInterrupt), Struck(step):
-            act()
-
-    assert len(whole.files) > 10
-    for step in range(1, len(whole.files) + 1):
-        assert ends(partial(struck, step)), step
-        assert ends(act), step
-
-
-@IN_A_FINALIZER
-def test_a_ctrl_c_while_others_are_asked_is_told_as_nothing_else():
-    with Struck() as whole:
-        side_by_side(str, range(3))
-    for step in range(1, len(whole.files)):
-        with contextlib.suppress(KeyboardInterrupt), Struck(step):
-            assert side_by_side(str, range(3)) == ["0", "1", "2"]
 
 
 def test_answers_come_in_the_order_of_the_questions_and_no_more_at_once_than_was_said():
@@ -214,42 +120,6 @@ def test_what_ends_a_watching_in_the_midst_of_another_is_not_waited_for():
     assert told == [None]
 
 
-class Points:
-    """A driver whose points fail, one after the other, and how many of them were out at once."""
-
-    def __init__(self):
-        self.out, self.most = [], 0
-        self.driver = Driver(self._submit, [], {}, 1, lambda *_: None)
-        self.driver.begin()
-
-    def _submit(self, number, _stop):
-        self.out.append(number)
-        self.most = max(self.most, len(self.out))
-        time.sleep(0.002)
-        self.out.remove(number)
-        raise RequestError("there is no such point", fix="ask for another")
-
-    def has(self, number):
-        until = time.monotonic() + PATIENCE_S
-        while number not in self.driver.errors and time.monotonic() < until:
-            time.sleep(0.001)
-        return number in self.driver.errors
-
-
-@IN_A_FINALIZER
-def test_a_driver_whose_start_was_struck_submits_one_point_at_a_time():
-    first = Points()
-    with Struck() as whole:
-        first.driver.again([0, 1, 2])
-    for step in range(1, len(whole.files) + 1):
-        points = Points()
-        with contextlib.suppress(KeyboardInterrupt), Struck(step):
-            points.driver.again([0, 1, 2])
-        points.driver.again([3])
-        assert points.has(3), step
-        assert points.most == 1, step
-
-
 def test_who_handles_a_signal_may_ask_what_is_being_asked():
     shared = Shared(fresh_s=0.0)
     assert ends(lambda: shared.get("a", lambda: shared.get("a", lambda: 1) + 1))
@@ -319,75 +189,6 @@ def test_who_is_struck_as_he_waits_for_the_last_point_waits_for_it_the_next_time
     assert ends_of == [(0, None)]
 
 
-class Handled:
-    """Calls something at the n-th step of what it is around, as the handler of a signal is called."""
-
-    def __init__(self, at, act):
-        self.steps, self._at, self._act = 0, at, act
-
-    def __enter__(self):
-        sys.setprofile(self._step)
-        return self
-
-    def __exit__(self, *_):
-        sys.setprofile(None)
-
-    def _step(self, _frame, event, _argument):
-        if event in LOOKS:
-            self.steps += 1
-            if self.steps == self._at:
-                self._act()
-
-
-def filled():
-    kept = Kept(most=2)
-    for key in "abc":
-        kept.put(key, key)
-    return kept
-
-
-def sharing_two():
-    shared = Shared(fresh_s=60.0, most=2)
-    for key in "ab":
-        shared.get(key, lambda: 0)
-    return shared
-
-
-@each("handled", ["get", "put", "drop", "items"])
-@each("asked", ["get", "put", "items"])
-def test_what_is_kept_may_be_asked_for_by_who_handles_a_signal_at_any_step(asked, handled):
-    arguments = {"get": ("b",), "put": ("d", "d"), "drop": ("b",), "items": ()}
-    at_step(filled, lambda kept, name: getattr(kept, name)(*arguments[name]), asked, handled)
-
-
-@pytest.mark.parametrize("handled", ["get", "forget"])
-def test_what_is_shared_may_be_asked_for_by_who_handles_a_signal_at_any_step(handled):
-    arguments = {"get": ("c", lambda: 0), "forget": ()}
-    at_step(sharing_two, lambda shared, name: getattr(shared, name)(*arguments[name]), "get", handled)
-
-
-def at_step(made, act, asked, handled):
-    one = made()
-    with Handled(0, None) as whole:
-        act(one, asked)
-    for step in range(1, whole.steps + 1):
-        one = made()
-        with Handled(step, lambda one=one: act(one, handled)):
-            act(one, asked)
-
-
-@pytest.mark.check
-@IN_A_FINALIZER
-def test_a_thread_whose_start_was_struck_is_not_waited_for():
-    with Struck() as whole:
-        begin(aside(int, "counts"))
-    for step in range(1, len(whole.files)):
-        thread = aside(int, "counts")
-        with contextlib.suppress(KeyboardInterrupt), Struck(step):
-            begin(thread)
-        assert ends(partial(await_end, thread))
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_who_forks_as_he_asks_goes_on_in_both():
@@ -399,17 +200,6 @@ def test_who_forks_as_he_asks_goes_on_in_both():
         if os.getpid() != parent:
             os._exit(7 if child == 0 and shared.get("b", lambda: True) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def test_locks_that_are_gone_leave_no_words_of_python_to_be_struck_and_take_no_room():
-    for _ in range(100):
-        new_lock()
-    before = len(threads._EveryLock.locks)
-    with Struck() as whole:
-        for _ in range(10_000):
-            new_lock()
-    assert len(threads._EveryLock.locks) - before < 100
-    assert not [one for one in whole.files if "weakref" in one]  # it would swallow a Ctrl-C
 
 
 def test_locks_that_are_gone_are_forgotten_and_those_that_live_are_open_in_a_fork():

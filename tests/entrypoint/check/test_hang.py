@@ -50,7 +50,7 @@ def standing(rank, collective, place, absent=""):
     }
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_the_rank_that_skips_a_collective_is_blamed_with_its_own_stack(cluster, nodes):
     script = cluster.script(DEADLOCK)
     ended = cluster.run(script, nodes=nodes, nproc=4 // nodes, flags=["--hang-timeout=6"])

@@ -29,7 +29,13 @@ RUN_ELSEWHERE = {
     "train_plain_ddp.py": "below",
     "train_session.py": "below",
 }
-DRIVERS = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in RUN_ELSEWHERE)
+LONG = ("first_real_run.py", "vertex_spot.py")
+"""Run by `make soak`; the first also in containers, by `make machines`."""
+DRIVERS = [
+    pytest.param(path, marks=pytest.mark.soak if path.name in LONG else (), id=path.name)
+    for path in sorted(EXAMPLES.glob("*.py"))
+    if path.name not in RUN_ELSEWHERE
+]
 SCRIPTS = {"train_plain_ddp.py": ["--epochs", "1"], "train_session.py": ["--steps", "5"]}
 pytestmark = pytest.mark.timeout(900)  # ends what hangs; how long an example takes is the machine's affair
 
@@ -40,7 +46,7 @@ def python(*arguments):
     )
 
 
-@pytest.mark.parametrize("path", DRIVERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DRIVERS)
 def test_an_example_runs(path):
     done = python(path)
     assert done.returncode == 0, done.stderr

@@ -66,7 +66,9 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Story]:
     return stories
 
 
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "default"])
+@pytest.mark.parametrize(
+    "exact", [pytest.param(True, id="exact"), pytest.param(False, id="default", marks=pytest.mark.soak)]
+)
 def test_an_interrupted_run_is_the_uninterrupted_one(
     exact: bool, untouched: dict[bool, Story], tmp_path: Path
 ) -> None:

@@ -16,8 +16,8 @@ from tests.soak.portable import interpreter
 ROOT = Path(__file__).parents[3]
 
 DETACHED = (
-    "tests/unit/local/test_local_faults.py::test_nothing_is_left_when_a_job_has_ended",
-    "tests/unit/local/test_local_faults.py::test_ranks_that_do_not_listen_are_killed_with_all_they_started",
+    "tests/unit/local/check/test_local_faults.py::test_nothing_is_left_when_a_job_has_ended",
+    "tests/unit/local/check/test_local_faults.py::test_ranks_that_do_not_listen_are_killed_with_all_they_started",
 )
 """What a rank has detached from its session comes home to its agent on Linux alone, and docs say so."""
 

@@ -49,7 +49,7 @@ def test_local_is_refused_by_name_on_windows():
     assert "WSL" in told.stderr
 
 
-@pytest.mark.parametrize("backend", ["vertex", "compute"])
+@pytest.mark.parametrize("backend", ["vertex", pytest.param("compute", marks=pytest.mark.soak)])
 def test_the_clouds_work_from_a_client_on_windows(tmp_path, backend):
     (tmp_path / "train.py").write_text("print('hello')\n")
     (tmp_path / "gputrain.toml").write_text("[vertex]\nmanagement_fee = 0.2\n")

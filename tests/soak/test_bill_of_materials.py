@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 import gputrain
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_bill_of_materials_holds_what_an_installation_brings_and_no_more():
