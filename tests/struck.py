@@ -4,8 +4,7 @@ import os
 import signal
 import threading
 
-LONGEST_S = 60
-"""For an answer of this machine's, however busy it is."""
+LONGEST_S = 60  # for an answer of this machine, however busy
 
 
 def press(document=None):

@@ -1,8 +1,9 @@
 """Somebody else's batch system for the contract suite, by the name it is installed under."""
 
+import contextlib
 import os
 import signal
-from contextlib import contextmanager
+import time
 from pathlib import Path
 
 import gputrain_slurmlike
@@ -36,19 +37,19 @@ class SlurmRoad(Processes):
         return {"gpu": "MI300X:8", "nproc_per_node": 1, "max_run_duration": "1h"}
 
     def exhaust(self, place):
-        drained = Path(self.root, "drained", place)
-        drained.parent.mkdir(parents=True, exist_ok=True)
-        drained.touch()
+        Path(self.root, "drained").mkdir(parents=True, exist_ok=True)
+        Path(self.root, "drained", place).touch()
 
     def abandon(self, job):
         """Kill the process that looks after the job; its agents and ranks live on."""
-        for pid in self.living():
-            words = Path(f"/proc/{pid}/cmdline").read_text()
-            if "batch.py" in words and job.id in words:
-                os.kill(pid, signal.SIGKILL)
+        for words in (Path(f"/proc/{pid}/cmdline") for pid in self.living()):
+            if "batch.py" in words.read_text() and job.id in words.read_text():
+                os.kill(int(words.parent.name), signal.SIGKILL)
+                with contextlib.suppress(OSError):  # until it is gone, and its lock with it
+                    while words.read_bytes():
+                        time.sleep(0.01)
 
 
-@contextmanager
+@contextlib.contextmanager
 def world(_name, folder):
-    """A cluster of its own."""
     yield SlurmRoad(folder / "cluster")
