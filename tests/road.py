@@ -66,10 +66,6 @@ class Road:
         """Let machines come late from now on."""
         pytest.skip("its machines are there already")
 
-    def abandon(self, _job):
-        """Let the job run on with nothing left that knows of it."""
-        pytest.skip("nothing can be left behind here")
-
     def fields(self, fields):
         """The fields of a job that says only what to run."""
         return fields

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from gputrain import State
 from tests.patience import PATIENCE_S
 from tests.road import said_by
@@ -91,6 +93,8 @@ def test_tenants_of_one_project_keep_apart_under_one_key(road, script):
 
 
 def test_a_clean_up_removes_machines_without_a_job_and_none_of_a_running_one(road, script):
+    if not hasattr(road, "abandon"):
+        pytest.skip("no job can be left here with nothing that knows of it")
     left = road.submit(script("import time\nprint('trains', flush=True)\ntime.sleep(600)"))
     road.until_said(left, "trains")
     job = road.submit(script("import time\nprint('trains', flush=True)\ntime.sleep(8)", "other.py"))
