@@ -8,8 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE  # or each of the many processes that tests sta
 
 .PHONY: demo test check machines soak gpu lint types engine bench dist lock site clean
 
-demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
-	$(PYTHON) examples/demo.py
+demo: $(or $(wildcard $(VENV)/installed),$(VENV)/demo)  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
+	$(PYTHON) -m gputrain demo
 
 test: lint types  ## what a person waits for
 	$(PYTEST) -m "not check and not machines and not soak and not gpu" tests
@@ -59,6 +59,11 @@ lock:  ## the locks anew, from PyPI
 	locks/lock
 
 LOCKS := $(wildcard locks/*)
+
+$(VENV)/demo: pyproject.toml $(LOCKS)
+	python3 -m venv $(VENV)
+	locks/install $(PYTHON) demo
+	touch $@
 
 $(VENV)/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 	python3 -m venv $(VENV)

@@ -1,36 +1,37 @@
 """Compute Engine: what a submit and a look cost, on the emulator."""
 
+import json
 import tempfile
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from measure import Measure, alternated, calls_of_a_submit
 
 import gputrain_emulator
-from gputrain import Trainer
-from gputrain.backends.base import JobRef, Start
+from gputrain import Job, Trainer
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
-from gputrain.backends.compute.names import LABEL_ATTEMPT, JobObjects, JobPlace, ref_of
-from gputrain.gcp import LABEL_GANG, LABEL_HOME, Access, Objects, our_labels
-from gputrain.gcp.buckets import BucketPrefix, home_of
+from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, GoogleClient, Objects, our_labels
+from gputrain.google.storage import BucketPrefix, owner_id
 from gputrain.job.events import Changes
+from gputrain.jobstore import Attempt, BucketStore, JobRecord, JobStore, Option
+from gputrain.jobstore.record import draw_id
+from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
+from gputrain.orchestration.options import draw, option_of
 from gputrain.planning import candidates
-from gputrain.records import Ask, BucketBoard, Code, Record, Way
 from gputrain.spec import TrainingSpec
-from gputrain.trainer.road import by_name
+from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.storage import Storage
 
 ZONE = "us-central1-a"
 VMS = 1000
-THREADS = 4
 MINUTES = 5
 
 
@@ -61,11 +62,13 @@ def submit(backend: ComputeEngine, count: int) -> float:
         script.write_text("pass")
         spec = TrainingSpec(script=str(script), gpu="L4:1", num_nodes=count)
         one = candidates(spec, [backend.supply]).candidates[0]
-        job_id = f"job-{uuid.uuid4().hex[:8]}"
+        record = JobRecord(
+            job_id=f"job-{uuid.uuid4().hex[:8]}", spec=spec.to_dict(), options=(option_of(one),)
+        )
         begin = time.perf_counter()
-        bundle, nonce = backend.stage(spec, job_id), uuid.uuid4().hex[:12]
-        request = backend.render(Start(spec=spec, candidate=one, job_id=job_id, bundle=bundle, nonce=nonce))
-        backend.create(backend.complete(request))
+        bundle = backend.package(spec, record.job_id)
+        attempt = draw(record, one, datetime.now(timezone.utc))
+        backend.launch(backend.build_request(record, spec, attempt, one, bundle))
         return time.perf_counter() - begin
 
 
@@ -82,10 +85,7 @@ def calls() -> Iterator[Measure]:
         job = trainer.submit(str(script), gpu="L4:1")
         yield from calls_of_a_submit(cloud.requests[before:])
         cloud.clock.advance(100)
-        says = JobObjects(bucket=BucketPrefix.parse("gs://my-bucket"), job_id=job.ref.name).status(0, 0)
-        Objects(backend._access, "my-bucket").write(
-            says, b'{"schema": 2, "phase": "running"}', if_generation=None
-        )
+        say_running(cloud, [JobStore(backend.documents).read(job.id).record])
         assert job.refresh().state is State.RUNNING
         cloud.clock.advance(backend.poll_s)
         before = len(cloud.requests)
@@ -125,100 +125,99 @@ def bare(cloud: gputrain_emulator.Cloud) -> float:
     return time.perf_counter() - begin
 
 
-def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
-    """A thousand jobs of one VM each, just asked for."""
-    access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
-    calls = Calls(access=access)
-    jobs = [f"bert-{number:04}" for number in range(VMS)]
+def many(cloud: gputrain_emulator.Cloud) -> list[JobRecord]:
+    """The records of a thousand jobs of one VM each, just launched."""
+    home = BucketPrefix.parse("gs://my-bucket")
+    access = GoogleClient(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
+    store, records = JobStore(BucketStore(access, home)), dict[str, JobRecord]()
+    spec = TrainingSpec(script="train.py", gpu="L4:1").to_dict()
+    option = Option(
+        backend="compute", place=ZONE, region="us-central1", gpu="L4", gpu_count="1",
+        machine_type="g2-standard-4", model="standard",
+    )  # fmt: skip
+    for number in range(VMS):
+        job_id, attempt_id = f"bert-{number:04}", draw_id()
+        name = f"{job_id}-{attempt_id}-0"
+        attempt = Attempt(id=attempt_id, option=option, names=(name,), at=cloud.clock.now(), price_usd_h=0.7)
+        record = JobRecord(job_id=job_id, spec=spec, options=(option,)).begin(attempt).launched(ZONE)
+        store.swap(record, 0)
+        records[name] = record
     disk = {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"}
     body = {
         "count": str(VMS),
         "instanceProperties": {
             "machineType": "g2-standard-4",
-            "labels": {},  # one ask would label all its VMs alike
+            "labels": {},  # one request would label all its VMs alike
             "scheduling": {"onHostMaintenance": "TERMINATE"},
             "disks": [{"boot": True, "autoDelete": True, "initializeParams": disk}],
             "networkInterfaces": [{"network": "global/networks/default"}],
         },
-        "perInstanceProperties": {f"{job}-0-0": {} for job in jobs},
+        "perInstanceProperties": {name: {} for name in records},
     }
-    calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
+    Calls(access=access).start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
     cloud.clock.advance(1)
-    home = BucketPrefix.parse("gs://my-bucket")
-    nonces = {}
     for vm in cloud.compute.vms.values():
-        job = vm.name.removesuffix("-0-0")
-        nonces[job] = uuid.uuid4().hex[:12]
-        ours = {LABEL_ATTEMPT: "0", LABEL_GANG: nonces[job], LABEL_HOME: home_of("my-project", home)}
-        vm.resource["labels"] = {**our_labels(job, {}), **ours}
-    board = BucketBoard(access, home)
-    place = JobPlace(zone=ZONE, bucket=home)
-    way = Way(
-        backend="compute", place=ZONE, region="us-central1", gpu="L4", gpu_count="1",
-        machine_type="g2-standard-4", model="standard",
-    )  # fmt: skip
-    code = Code(location="", argv=("train.py",))
-    for job in jobs:
-        name = f"{job}-0-0"
-        ask = Ask(way=way, attempt=0, names=(name,), nonce=nonces[job], price_usd_h=0.7)
-        told = {"script": "train.py", "gpu": "L4:1"}
-        board.write(Record(job_id=job, home=board.name, spec=told, code=code, asks=(ask,)))
-    return [ref_of("my-project", place, job) for job in jobs]
+        record = records[vm.name]
+        assert record.attempt is not None
+        ours = {LABEL_ATTEMPT: record.attempt.id, LABEL_OWNER: owner_id("my-project", home)}
+        vm.resource["labels"] = {**our_labels(record.job_id, {}), **ours}
+    return list(records.values())
 
 
-def say_running(cloud: gputrain_emulator.Cloud, refs: list[JobRef]) -> None:
+def say_running(cloud: gputrain_emulator.Cloud, records: Sequence[JobRecord]) -> None:
     """What their guests write once ranks run."""
-    stored = Objects(
-        Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints), "my-bucket"
-    )
-    for ref in refs:
-        says = JobObjects(bucket=BucketPrefix.parse("gs://my-bucket"), job_id=ref.name).status(0, 0)
-        stored.write(says, b'{"schema": 2, "phase": "running"}', if_generation=None)
+    access = GoogleClient(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
+    for record in records:
+        assert record.attempt is not None
+        name = f"jobs/{record.job_id}/{record.attempt.id}/status-0.json"
+        says = {"schema": SCHEMA, "phase": "running", "running_at": zulu_time(cloud.clock.now())}
+        Objects(access, "my-bucket").write(name, json.dumps(says).encode(), if_generation=None)
 
 
 def watched() -> tuple[float, float, float]:
-    """Requests a minute of one process that watches 1,000 VMs; list calls and kilobytes of one look."""
+    """Requests a minute of one process that looks at 1,000 VMs; list calls and kilobytes of one look."""
     with gputrain_emulator.start() as cloud:
         generous(cloud)
         cloud.dispatcher.requests.keep_everything()
-        clock = {"sleep": cloud.clock.advance, "now": cloud.clock.now}
-        backend = backend_in(cloud, **clock)
-        refs = many(cloud)
+        attempts = backend_in(cloud, sleep=cloud.clock.advance, now=cloud.clock.now)
+        records = many(cloud)
         cloud.clock.advance(60)
-        say_running(cloud, refs)
-        with ThreadPoolExecutor(THREADS) as pool:
-            assert {seen.state for seen in pool.map(backend.observe, refs)} == {State.RUNNING}
-            before = len(cloud.requests)
-            for _ in range(int(60 / backend.poll_s)):
-                cloud.clock.advance(backend.poll_s)
-                list(pool.map(backend.observe, refs))
+        say_running(cloud, records)
+        for _ in range(int(MINUTES * 3 * 60 / attempts.poll_s)):  # until each guest was heard
+            found = attempts.inspect_many(records)
+            cloud.clock.advance(attempts.poll_s)
+        assert {seen.state for seen in found.values()} == {State.RUNNING}
+        before = len(cloud.requests)
+        for _ in range(int(60 / attempts.poll_s)):
+            attempts.inspect_many(records)
+            cloud.clock.advance(attempts.poll_s)
         minute = cloud.requests[before:]
-        looks = sum("pageToken" not in one.query for one in minute)
-        pages = len(minute) // looks
-        told = [_travelled(cloud, backend, one) for one in minute[-pages:]]
+        lists = [one for one in minute if one.method == "compute.instances.list"]
+        pages = len(lists) // sum("pageToken" not in one.query for one in lists)
+        told = [_travelled(cloud, attempts, one) for one in lists[-pages:]]
         return float(len(minute)), pages, sum(told) / 1024
 
 
 def young() -> Iterator[Measure]:
-    """A process that takes up 1,000 jobs in their first second, and tells a listener of each."""
+    """A process that attaches to 1,000 jobs in their first second, and tells a listener of each."""
     with gputrain_emulator.start() as cloud:
         generous(cloud)
         cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 20.0
         cloud.dispatcher.requests.keep_everything()
-        refs, told = many(cloud), Counter[State]()
+        records, told = many(cloud), Counter[State]()
         backend = backend_in(cloud, sleep=cloud.clock.advance, now=cloud.clock.now)
+        trainer = Trainer(backend, now=lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc))
         minutes = list[int]()
-        cloud.dispatcher.requests.clear()
-        jobs = [by_name(ref.uri, backend) for ref in refs]
+        jobs = trainer.jobs()
         tells = [Changes(job, job.now).telling(lambda event: told.update([event.state])) for job in jobs]
+        cloud.dispatcher.requests.clear()
         for minute in range(MINUTES):
             if minute == 2:
-                say_running(cloud, refs[: VMS // 2])
+                say_running(cloud, records[: VMS // 2])
                 cloud.dispatcher.requests.clear()
             for _ in range(int(60 / backend.poll_s)):
-                for job, tell in zip(jobs, tells):
-                    job.refresh()
-                    job.supervise()
+                Job.refresh_many(jobs)
+                for tell in tells:
                     tell()
                 cloud.clock.advance(backend.poll_s)
             minutes.append(len(cloud.requests))
@@ -238,10 +237,10 @@ def young() -> Iterator[Measure]:
     yield Measure(what=f"threads that watch {VMS} jobs", value=len(threads), target=4, unit="", note=note)
 
 
-def _travelled(cloud: gputrain_emulator.Cloud, backend: ComputeEngine, seen: Any) -> int:
+def _travelled(cloud: gputrain_emulator.Cloud, attempts: ComputeEngine, seen: Any) -> int:
     """Bytes that an answer is on the wire, asked for as it was."""
     url = f"{cloud.endpoints.compute}{seen.path}"
-    with backend._access._session().get(url, params=seen.query, stream=True) as reply:
+    with attempts._access.session().get(url, params=seen.query, stream=True) as reply:
         return len(reply.raw.read(decode_content=False))
 
 
@@ -257,8 +256,9 @@ def measure() -> Iterator[Measure]:
     yield took.ratio("ours", "bare").measure("submit to the bare official client", target=1.5, note=note)
     yield from young()
     requests, lists, kilobytes = watched()
-    what = f"requests a minute, 1,000 VMs watched by {THREADS} threads"
-    yield Measure(what=what, value=requests, target=60, unit="")
+    yield Measure(
+        what="requests a minute of a look at 1,000 VMs every 5 s", value=requests, target=150, unit=""
+    )
     yield Measure(what="list calls of a look at 1,000 VMs", value=lists, target=2, unit="")
-    note = "on the wire, packed: a VM's name, number, state and labels, which say whose ask it is"
+    note = "on the wire, packed: a VM's name, number, state and labels, which say whose attempt it is"
     yield Measure(what="bytes of a look at 1,000 VMs", value=kilobytes, target=100, unit="KB", note=note)

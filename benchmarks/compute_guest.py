@@ -72,7 +72,7 @@ def booted_at(cloud: gputrain_emulator.Cloud, name: str) -> float:
 def ours(cloud: gputrain_emulator.Cloud) -> float:
     """Seconds from the boot of a VM of a job to the first line of its script."""
     job = submit(cloud, FIRST)
-    return min(first_lines(job)) - booted_at(cloud, f"{job.ref.name}-0-0")
+    return min(first_lines(job)) - booted_at(cloud, job.machines[0])
 
 
 def by_hand(cloud: gputrain_emulator.Cloud, python: str = "python3") -> float:
@@ -114,7 +114,7 @@ def notice() -> float:
             ready += line.message == "ready"
             if ready == 2 * RANKS:
                 break
-        cloud.preempt(f"{job.ref.name}-0-1")
+        cloud.preempt(job.machines[1])
         (row,) = cloud.ledger.events("preempt")
         told = first_lines(job)
         assert len(told) == 2 * RANKS
@@ -126,11 +126,11 @@ def seen_late(threads: int = 10) -> float:
     import threading
 
     from gputrain.backends.compute.calls import Calls
-    from gputrain.gcp import Access
+    from gputrain.google import GoogleClient
 
     with gputrain_emulator.start(wall_clock=True) as cloud:
         cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 1.0
-        access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
+        access = GoogleClient(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
         calls, late = Calls(access=access), []
 
         def one(number: int) -> None:

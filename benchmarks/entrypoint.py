@@ -117,7 +117,7 @@ def agents(nodes: int, target: list[str], each: int = 2) -> Callable[[], Command
         common = [sys.executable, "-m", "gputrain.entrypoint", f"--nproc-per-node={each}"]
         if nodes == 1:
             return [([*common, "--", *target], environment())]
-        place = [f"--num-nodes={nodes}", f"--coordinator=127.0.0.1:{port()}"]
+        place = [f"--num-nodes={nodes}", f"--run-dir={tempfile.mkdtemp()}", "--master-addr=127.0.0.1"]
         return [
             ([*common, *place, f"--node-rank={rank}", "--", *target], environment()) for rank in range(nodes)
         ]
@@ -137,7 +137,7 @@ def torchrun(nodes: int, target: list[str], each: int = 2) -> Callable[[], Comma
 
 
 def environment() -> dict[str, str]:
-    return {**with_byte_code(), "OMP_NUM_THREADS": "1", "GPUTRAIN_TOKEN": "a-secret-of-these-agents"}
+    return {**with_byte_code(), "OMP_NUM_THREADS": "1"}
 
 
 def port() -> int:

@@ -27,9 +27,9 @@ from measure import Measure, Spread, alternated, timed_s
 
 import gputrain
 import gputrain_emulator
+from gputrain.display.live import job_status
 from gputrain.lifecycle import State
 from gputrain.metrics import Reports
-from gputrain.view import Snapshot
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Vertex
 from gputrain_emulator.vertex.states import Fate
@@ -46,13 +46,13 @@ DRIVER = """
 import asyncio, json, resource, sys, threading, time
 from google.oauth2.credentials import Credentials
 import gputrain
-from gputrain.gcp import Api, Endpoints
+from gputrain.google import Api, Endpoints
 
 def rss():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 2**20
 
 url, script, watched_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
-everywhere = Endpoints(**{api.value: url for api in Api if api is not Api.AIPLATFORM_GRPC})
+everywhere = Endpoints(**{api.value: url for api in Api})
 trainer = gputrain.Trainer(gputrain.VertexAI(
     "my-project", "us-central1", bucket="gs://my-bucket", endpoints=everywhere,
     credentials=Credentials(sys.argv[4])))
@@ -235,18 +235,20 @@ def cell() -> Iterator[Measure]:
     """A notebook's cell of a long run; none where there are no notebooks."""
     if importlib.util.find_spec("IPython") is None:
         return
-    from gputrain.view import Notebook
+    from gputrain.display.live import Notebook
 
     reports = Reports()
     reports.add(f'GPUTRAIN_METRIC {{"step": {n}, "loss": {1 / (n + 1)}, "lr": 0.1}}' for n in range(REPORTS))
-    snapshot = Snapshot(
+    status = job_status(
         title="long", state=State.RUNNING, elapsed=timedelta(hours=1), metrics=reports.metrics
     )
     notebook = Notebook()
-    page = notebook._page(snapshot)
-    took = Spread.of_times([timed_s(lambda: notebook._page(snapshot)) for _ in range(7)], per=1e-3)
+    page = notebook._page(status)
+    took = Spread.of_times([timed_s(lambda: notebook._page(status)) for _ in range(7)], per=1e-3)
     yield took.measure(f"to draw a cell of {REPORTS} reports", target=30, unit="ms")
-    yield Measure(what=f"a cell of {REPORTS} reports", value=len(page.html) / 1e3, target=60, unit="KB")
+    yield Measure(
+        what=f"a cell of {REPORTS} reports", value=len(page["text/html"]) / 1e3, target=60, unit="KB"
+    )
 
 
 def measure() -> Iterator[Measure]:

@@ -36,7 +36,7 @@ from gputrain import Local, Trainer
 job = Trainer(Local(gpus=0, root=sys.argv[1])).submit(sys.argv[2], nproc_per_node=2, args=[sys.argv[3]])
 job.wait(progress="none")
 job.result()
-print(json.dumps({"name": job.ref.name, "mib": peak_mib()}))
+print(json.dumps({"name": job.id, "mib": peak_mib()}))
 """
 ROUNDS = 4
 

@@ -69,11 +69,10 @@ class Watcher:
 
     def __init__(self, backend: str, url: str, start: float, folder: str) -> None:
         import gputrain
-        from gputrain.gcp.endpoints import reach
+        from gputrain.google.endpoints import reach
 
         self.url, self.seconds = url, start
         self.script = Path(folder, "train.py")
-        self.made: dict[str, Any] = {}
         clock: dict[str, Any] = {"sleep": self.nap, "now": lambda: self.seconds}
         common = {"bucket": "gs://my-bucket", **clock, **reach(url)}
         kinds: dict[str, tuple[Callable[[], Any], Callable[[int], Any]]] = {
@@ -96,35 +95,22 @@ class Watcher:
         return str(self.script)
 
     def of_vertex(self, number: int) -> Any:
-        """Every tenth has code of its own; the others are made by somebody else."""
-        from gputrain.backends.base import JobRef
-
-        if number % 10 == 0:
-            job = self.trainer.submit(self.written(number), gpu="L4:1")
-            self.made = self.backend._jobs.document(self.backend._whereabouts.of(job.ref))
-            return job
-        name = f"job-{number}"
-        labels = {**self.made["labels"], "gputrain-job": name}
-        body = {"displayName": name, "jobSpec": self.made["jobSpec"], "labels": labels}
-        self.backend._jobs.create(REGION, body)
-        return self.trainer.attach(
-            JobRef(backend="vertex", project="my-project", place=REGION, name=name).uri
-        )
+        """Every tenth has code of its own."""
+        return self.trainer.submit(self.written(number // 10), gpu="L4:1")
 
     def of_compute(self, number: int) -> Any:
         """Its guest says that it has ended, and its VM goes."""
-        from gputrain.backends.compute.names import JobObjects
-        from gputrain.gcp import Objects
-        from gputrain.gcp.buckets import BucketPrefix
+        from gputrain.google import Objects
 
         job = self.trainer.submit(self.written(number // 10), gpu="L4:1")
         self.nap(100)
-        told = JobObjects(bucket=BucketPrefix.parse("gs://my-bucket"), job_id=job.id).status(0, 0)
+        attempt = job.machines[0].split("-")[-2]
+        told = f"jobs/{job.id}/{attempt}/status-0.json"
         done = {"schema": 1, "state": "done", "exit_code": 0}
         word = json.dumps({"schema": 2, "phase": "ended", "exit_code": 0, "result": done}).encode()
         Objects(self.backend._access, "my-bucket").write(told, word, if_generation=None)
         zone = f"{self.url}/compute/v1/projects/my-project/zones/{job.candidate.place}"
-        self.backend._access.delete(f"{zone}/instances/{job.id}-0-0", action="end it")
+        self.backend._access.delete(f"{zone}/instances/{job.machines[0]}", action="end it")
         return job
 
     def of_local(self, number: int) -> Any:

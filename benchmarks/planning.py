@@ -8,9 +8,9 @@ from measure import Measure, Spread, timed_s
 import gputrain_emulator
 from gputrain import CapacityError, ComputeEngine, ProvisioningModel, Trainer, TrainingSpec, VertexAI, catalog
 from gputrain.catalog import Price, Service
-from gputrain.planning import Fact, Ladder, Offer, Supply, Verdict, Wanted, candidates, weigh
+from gputrain.planning import Fact, Failover, Offer, Supply, Verdict, Wanted, candidates, weigh
 from gputrain.planning.attempts import refused
-from gputrain.planning.ladder import Try
+from gputrain.planning.failover import Try
 
 KINDS = {"H100:8": "a3-highgpu-8g", "A100-80GB:8": "a2-ultragpu-8g", "L4:8": "g2-standard-96"}
 MODELS = tuple(ProvisioningModel)
@@ -46,7 +46,7 @@ def planned(supply: Supply) -> tuple[object, ...]:
     return found.candidates
 
 
-def climbed(ladder: Ladder, steps: int) -> None:
+def climbed(ladder: Failover, steps: int) -> None:
     """So many places that have no room, one after the other."""
     for _ in range(steps):
         step = ladder.step(NOW)
@@ -82,6 +82,6 @@ def measure() -> Iterator[Measure]:
     what = f"trainer.plan() on both backends, the {regions} regions that sell GPUs, facts cached"
     yield cached.measure(what, target=50, unit="ms")
 
-    ladder = Ladder(candidates=found)
+    ladder = Failover(candidates=found)
     step = Spread.of_times([timed_s(lambda: climbed(ladder, 20)) / 20 for _ in range(5)], per=1e-3)
     yield step.measure(f"one step of a ladder of {len(found):,} candidates", target=50, unit="ms")

@@ -1,9 +1,9 @@
 """Run every benchmark and print one table: the number, its spread, its target, and whether it is held.
 
 Each module beside this one has ``measure()``, which yields `Measure` values, and runs in a process of its
-own; name modules to run only those: ``python benchmarks/run.py imports catalog``. Those of GPUs, of VMs that
-boot and of gigabytes, ``gpu``, ``machine`` and ``transfers``, run only so. What is compared takes turns, so a
-busy machine widens the spread; where the spread holds the target, a number is ``open``.
+own; name modules to run only those: ``python benchmarks/run.py imports catalog``. Those of GPUs and of VMs
+that boot, ``gpu`` and ``machine``, run only so. What is compared takes turns, so a busy machine widens the
+spread; where the spread holds the target, a number is ``open``.
 
 ``--notes`` tells what is behind each number; ``--keep 0.2.0`` writes the figures down as those of a release,
 which later runs show beside their own. Ctrl-C shows what there is so far.
@@ -29,8 +29,8 @@ from rich.table import Table
 
 HERE = Path(__file__).parent
 KEPT = HERE / "last.json"
-APART = ("gpu", "machine", "transfers")
-"""What runs where it is named only: it takes GPUs, or minutes, root, gcloud and much disk."""
+APART = ("gpu", "machine")
+"""What runs where it is named only: it takes GPUs, or minutes and root."""
 
 MODULES = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("run", "measure", *APART))
 COLOURS = {"held": "green", "open": "yellow", "NOT HELD": "red", "": ""}

@@ -13,13 +13,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from measure import Measure, Spread, alternated, calls_of_a_submit, python_s
+from sleepers import Sleepers
 
 import gputrain_emulator
 from gputrain import GputrainError, Job, Trainer, VertexAI
-from gputrain.backends.base import Start
-from gputrain.gcp import Objects
+from gputrain.job.watcher import EACH_S
 from gputrain.spec import TrainingSpec
-from gputrain_emulator.sleepers import Sleepers
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Vertex
 from gputrain_emulator.vertex.states import Fate
@@ -27,6 +26,7 @@ from gputrain_emulator.vertex.states import Fate
 WATCHED = 1000
 LIMITED = 300
 THREADS = 64
+EVERY_S = 1.5 + WATCHED * EACH_S
 ROUNDS = 31
 REGION = "us-central1"
 IMAGE = "pytorch-gpu.2-4.py310"
@@ -37,8 +37,8 @@ url, script = {url!r}, {script!r}
 """
 OURS = """
 from gputrain import Trainer, VertexAI
-from gputrain.gcp import Api, Endpoints
-everywhere = Endpoints(**{api.value: url for api in Api if api is not Api.AIPLATFORM_GRPC})
+from gputrain.google import Api, Endpoints
+everywhere = Endpoints(**{api.value: url for api in Api})
 backend = VertexAI("my-project", "us-central1", bucket="gs://my-bucket", endpoints=everywhere,
                    credentials=Credentials(token="x"))
 Trainer(backend).submit(script, gpu="L4:1")
@@ -91,9 +91,8 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
     yield from calls_of_a_submit(cloud.requests[before:])
     spec = TrainingSpec(script=script, gpu="L4:1")
     plan = trainer.plan(spec)
-    bundle = backend.stage(spec, "bare-1")
-    start = Start(spec=spec, candidate=plan.candidates[0], job_id="bare-1", bundle=bundle)
-    body, code = backend.render(start).body, bundle.location.removeprefix("gs://my-bucket/")
+    bundle = backend.package(spec, "bare-1")
+    (body,), code = plan.requests, bundle.location.removeprefix("gs://my-bucket/")
 
     def ours() -> float:
         began = time.perf_counter()
@@ -102,14 +101,15 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
 
     def bare() -> float:
         began = time.perf_counter()
-        session, storage = backend._access._session(), cloud.endpoints.storage
+        session, storage = backend._access.session(), cloud.endpoints.storage
         session.get(f"{storage}/storage/v1/b", params={"project": cloud.project, "prefix": "my-bucket"})
         session.get(f"{storage}/storage/v1/b/my-bucket/o/{quote(code, safe='')}")
         session.head(f"{cloud.endpoints.registry}/v2/vertex-ai/training/{IMAGE}/manifests/latest")
         upload = f"{storage}/upload/storage/v1/b/my-bucket/o"
+        session.get(f"{storage}/storage/v1/b/my-bucket/o/records%2Fbare")
         session.post(upload, params={"uploadType": "media", "name": "records/bare"}, data=b"{}")
         backend._jobs.create(REGION, body["customJob"])
-        session.get(f"{storage}/storage/v1/b/my-bucket/o/records%2Fbare")
+        session.post(upload, params={"uploadType": "media", "name": "records/bare"}, data=b"{}")
         return time.perf_counter() - began
 
     took = alternated({"ours": ours, "bare": bare}, rounds=ROUNDS, warm_up=2)
@@ -133,41 +133,38 @@ WATCHER = """
 import json, sys, threading, time, tracemalloc
 from google.oauth2.credentials import Credentials
 from gputrain import Trainer, VertexAI
-from gputrain.gcp import Api, Endpoints
+from gputrain.google import Api, Endpoints
 url, token, uris, rounds, each_s = json.load(sys.stdin)
 seconds = [1e9]
-everywhere = Endpoints(**{api.value: url for api in Api if api is not Api.AIPLATFORM_GRPC})
-backend = VertexAI("my-project", "us-central1", endpoints=everywhere,
+everywhere = Endpoints(**{api.value: url for api in Api})
+backend = VertexAI("my-project", "us-central1", bucket="gs://my-bucket", endpoints=everywhere,
                    credentials=Credentials(token=token), now=lambda: seconds[0])
 trainer = Trainer(backend)
 trainer.attach(uris[0])
 threads = threading.active_count()
 tracemalloc.start()
-jobs = [trainer.attach(uri) for uri in uris]
+jobs = trainer.jobs()
 kib = tracemalloc.get_traced_memory()[0] / 1024 / len(jobs)
 tracemalloc.stop()
-[job.refresh() for job in jobs]
 cpu = []
 for number in range(rounds):
     if number % 10 == 0:
         cpu.append(0.0)
     began = time.process_time()
     seconds[0] += each_s
-    [job.refresh() for job in jobs]
+    jobs[0].refresh_many(jobs)
     cpu[-1] += (time.process_time() - began) / (10 * each_s)
 print(json.dumps({"kib": kib, "cpu": cpu, "threads": threading.active_count() - threads + 1}))
 """
 
 
 def watching(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
-    """A thousand jobs, each looked at every 1.5 s of the emulator's time, one after the other."""
+    """A thousand jobs, looked at together as often as the watcher does, in the emulator's time."""
     trainer = Trainer(backend_of(cloud))
     jobs = [trainer.submit(script, gpu="L4:1") for _ in range(WATCHED)]
     cloud.clock.advance(200)
-    take_locks(cloud, jobs)
     yield from in_a_process_of_its_own(cloud, jobs)
-    for job in jobs:
-        job.refresh()
+    Job.refresh_many(jobs)
     calls, delays = seen_changes(cloud, jobs)
     yield Measure(what=f"calls a minute, {WATCHED} jobs watched", value=calls, target=150, unit="")
     late = sorted(delays)[int(len(delays) * 0.99)]
@@ -178,18 +175,10 @@ def watching(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
     )
 
 
-def take_locks(cloud: gputrain_emulator.Cloud, jobs: list[Job]) -> None:
-    """What node 0 of each does before it trains."""
-    objects = Objects(backend_of(cloud)._access, "my-bucket")
-    theirs = {one.document["displayName"]: one for one in cloud.world.part(Vertex).jobs.values()}
-    for job in jobs:
-        objects.write(f"jobs/{job.ref.name}/lock", theirs[job.ref.name].id.encode(), if_generation=0)
-
-
 def in_a_process_of_its_own(cloud: gputrain_emulator.Cloud, jobs: list[Job]) -> Iterator[Measure]:
     """What watching costs the process that does it, the emulator not counted."""
     uris, token = [job.uri for job in jobs], cloud.world.callers.issue(cloud.owner)
-    told = json.dumps([cloud.endpoints.url, token, uris, 40, 1.5])
+    told = json.dumps([cloud.endpoints.url, token, uris, 40, EVERY_S])
     done = subprocess.run(
         [sys.executable, "-c", WATCHER], input=told, capture_output=True, text=True, check=True
     )
@@ -203,19 +192,19 @@ def in_a_process_of_its_own(cloud: gputrain_emulator.Cloud, jobs: list[Job]) -> 
 def seen_changes(cloud: gputrain_emulator.Cloud, jobs: list[Job]) -> tuple[float, list[float]]:
     """Calls a minute, and how long after its end each of a hundred jobs was seen to have ended."""
     vertex, dice = cloud.world.part(Vertex), random.Random(7)
-    theirs = {one.document["displayName"]: one for one in vertex.jobs.values()}
+    theirs = {one.document.get("labels", {}).get("gputrain-job"): one for one in vertex.jobs.values()}
     began, calls, ended = cloud.clock.now(), 0, {}
     due = {job: began + dice.uniform(5, 100) for job in dice.sample(jobs, 100)}
     for job, when in due.items():
-        cloud.clock.at(when, lambda job=job: vertex.replica_exited(theirs[job.ref.name], "workerpool0-0", 0))
+        cloud.clock.at(when, lambda job=job: vertex.replica_exited(theirs[job.id], "workerpool0-0", 0))
     while cloud.clock.now() < began + 120:
         cloud.dispatcher.requests.clear()
+        Job.refresh_many(jobs)
         for job in jobs:
-            job.refresh()
             if job.state.is_terminal and job not in ended:
                 ended[job] = cloud.clock.now()
         calls += len(cloud.requests)
-        cloud.clock.advance(1.5)
+        cloud.clock.advance(EVERY_S)
     return calls / 2, [ended[job] - when for job, when in due.items()]
 
 
@@ -226,11 +215,15 @@ def single(cloud: gputrain_emulator.Cloud, script: str) -> float:
         backend = backend_of(cloud)
         job = Trainer(backend).submit(script, gpu="L4:1")
         cloud.clock.advance(200)
-        theirs = next(one for one in vertex.jobs.values() if one.document["displayName"] == job.ref.name)
+        theirs = next(
+            one
+            for one in vertex.jobs.values()
+            if one.document.get("labels", {}).get("gputrain-job") == job.id
+        )
         end = cloud.clock.now() + dice.uniform(5, 10)
         cloud.clock.at(end, lambda theirs=theirs: vertex.replica_exited(theirs, "workerpool0-0", 0))
         while not job.refresh().state.is_terminal:
-            cloud.clock.advance(backend.poll_s)
+            cloud.clock.advance(job.poll_s)
         longest = max(longest, cloud.clock.now() - end)
     return longest
 

@@ -45,7 +45,7 @@ with gputrain_emulator.start(wall_clock=True) as cloud:
     for _ in job.logs(rank=0, follow=True):
         if job.metrics().last.get("step", 0) >= STEPS // 2:
             break
-    cloud.preempt(f"{job.ref.name}-0-1")
+    cloud.preempt(job.machines[1])
     job.wait(timeout=240)
     result = job.result()
     losses = dict(result.metrics.series("loss"))

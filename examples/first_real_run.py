@@ -10,26 +10,28 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import requests
+
 import gputrain_emulator
 from gputrain import ComputeEngine, Job, Trainer
-from gputrain.gcp import wire
 
-ANSWERS, exchange = Path(tempfile.mkdtemp()) / "answers.jsonl", wire.exchange
+ANSWERS, send = Path(tempfile.mkdtemp()) / "answers.jsonl", requests.Session.send
 LOOK, SAVE = (str(Path(__file__).with_name(name)) for name in ("look_around.py", "save_when_asked.py"))
 EACH, PAIR = {"gpu": "L4:1", "max_run_duration": "30m", "max_cost": 4}, {"num_nodes": 2, "max_cost": 8}
 
 
-def recorded(session: Any, method: str, url: str, **request: Any) -> wire.Reply:
-    reply = exchange(session, method, url, **request)
-    row = {"sent": request.get("json"), "status": reply.status_code, "answer": reply.text}
+def recorded(session: Any, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+    response = send(session, request, **options)
+    row = {"sent": str(request.body or ""), "status": response.status_code, "answer": response.text}
     with ANSWERS.open("a") as file:
-        file.write(json.dumps({"call": f"{method} {url}", **row}) + "\n")
-    return reply
+        file.write(json.dumps({"call": f"{request.method} {request.url}", **row}) + "\n")
+    return response
 
 
 def run(trainer: Trainer, image: str | None) -> bool:
     """Look, train on a pair, in a container, cancel, clean up; whether all of it went well."""
-    wire.exchange, made, well = recorded, dict[str, Job](), dict[str, bool]()
+    requests.Session.send = recorded  # type: ignore[method-assign]
+    made, well = dict[str, Job](), dict[str, bool]()
     print(checks := trainer.doctor(LOOK, **EACH))
     if not checks.is_ok:
         return False  # nothing was made, nothing costs
@@ -40,6 +42,7 @@ def run(trainer: Trainer, image: str | None) -> bool:
         job = made["cancel"] = trainer.submit(SAVE, **EACH)
         any(line.message == "training" for line in job.logs(follow=True))
         job.cancel()
+        job.wait(timeout=600)
         well["cancel"] = any(line.message == "saved" for line in job.logs())
     finally:  # whatever happened, a Ctrl-C too: nothing is left that bills
         for name, job in made.items():

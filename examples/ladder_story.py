@@ -38,7 +38,7 @@ with gputrain_emulator.start() as cloud:
     show(plan, plan.explain())
     job = plan.submit()
     show(job.attempts, job.uri)
-    assert job.uri.startswith("gputrain://compute/my-project/us-central1-b")
+    assert (job.backend, job.place) == ("compute", "us-central1-b")
     assert [one.outcome.value for one in job.attempts] == ["not tried", "no room", "accepted"]
 
     for zone in "abcf":

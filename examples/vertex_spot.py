@@ -42,7 +42,7 @@ with gputrain_emulator.start(wall_clock=True) as cloud:
     whole = dict(straight.metrics.series("loss"))
 
     job = submit(trainer, "preempted")
-    marker = f"jobs/{job.ref.name}/checkpoints/step-000000000002/COMPLETE"
+    marker = f"jobs/{job.id}/checkpoints/step-000000000002/.metadata"
     cloud.clock.wait_for(lambda: marker in [one.name for one in storage.objects.walk("my-bucket")], 120)
     vertex.preempt(list(vertex.jobs)[-1])
     for line in job.logs(rank=0, follow=True):  # while it runs

@@ -1,26 +1,23 @@
-"""From a ``train.py`` and the words ``gpu="H100:2"`` to a multi-GPU PyTorch job, here or on Google Cloud.
+"""Run a PyTorch script on multiple GPUs, on this machine or on Google Cloud.
 
-Nothing heavy is imported until a name is asked for (PEP 562).
-This file also travels inside jobs, where only `gputrain.ddp` and `gputrain.entrypoint` exist,
-so its syntax stays within Python 3.7.
+Modules are imported when a name of theirs is first used (PEP 562). This file also runs inside jobs, beside
+`gputrain.ddp` and `gputrain.entrypoint` alone, so its syntax stays within Python 3.9.
 """
 
 __version__ = "0.2.0"
 
-_ROOMS = {
+_MODULES = {
     "errors": """
-        AccessError ApiDisabledError AuthError CapacityError
+        AccessError AuthError CapacityError
         GputrainError JobError JobFailedError JobLostError
-        JobTimeoutError NoFitError NoPlacementError OrgPolicyError
-        PermissionDeniedError ProviderError QuotaExceededError RequestError
-        Scope SpecError StoppedError TransientError UnknownGpuError
+        JobTimeoutError NoFitError NoPlacementError
+        PermissionDeniedError QuotaExceededError RequestError
+        SpecError StoppedError TransientError UnknownGpuError
     """,
     "catalog": "ProvisioningModel",
     "lifecycle": "State",
-    "records": "ConflictError",
+    "jobstore": "ConflictError",
     "spec": "Image TrainingSpec",
-    "planning": "Attempt Candidate Ledger Plan Refusal",
-    "preflight": "Check Checks",
     "backends.local": "Local",
     "backends.compute": "ComputeEngine",
     "backends.vertex": "VertexAI",
@@ -28,7 +25,7 @@ _ROOMS = {
     "job": "Job JobEvent",
     "trainer": "PlannedJob Trainer attach",
 }
-_HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = ["__version__", *sorted(_HOMES)]
 
@@ -44,7 +41,7 @@ def __getattr__(name: str) -> object:
             if not f"{home}.".startswith(f"{error.name}."):
                 raise
             raise ImportError(
-                f"gputrain.{name} is not part of the copy of gputrain that travels inside a job; "
+                f"gputrain.{name} is not part of the copy of gputrain inside a job; "
                 "only gputrain.ddp and gputrain.entrypoint are"
             ) from error
         globals()[name] = value
@@ -52,5 +49,5 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__() -> list:  # type: ignore[type-arg]  # list[str] is no annotation on Python 3.7
+def __dir__() -> list[str]:
     return sorted(set(globals()) | set(_HOMES))

@@ -6,7 +6,6 @@ from gputrain.backends.vertex import VertexAI as VertexAI
 from gputrain.catalog import ProvisioningModel as ProvisioningModel
 from gputrain.errors import (
     AccessError as AccessError,
-    ApiDisabledError as ApiDisabledError,
     AuthError as AuthError,
     CapacityError as CapacityError,
     GputrainError as GputrainError,
@@ -16,12 +15,9 @@ from gputrain.errors import (
     JobTimeoutError as JobTimeoutError,
     NoFitError as NoFitError,
     NoPlacementError as NoPlacementError,
-    OrgPolicyError as OrgPolicyError,
     PermissionDeniedError as PermissionDeniedError,
-    ProviderError as ProviderError,
     QuotaExceededError as QuotaExceededError,
     RequestError as RequestError,
-    Scope as Scope,
     SpecError as SpecError,
     StoppedError as StoppedError,
     TransientError as TransientError,
@@ -29,16 +25,8 @@ from gputrain.errors import (
 )
 from gputrain.experiments import Experiment as Experiment, compare as compare, grid as grid
 from gputrain.job import Job as Job, JobEvent as JobEvent
+from gputrain.jobstore import ConflictError as ConflictError
 from gputrain.lifecycle import State as State
-from gputrain.planning import (
-    Attempt as Attempt,
-    Candidate as Candidate,
-    Ledger as Ledger,
-    Plan as Plan,
-    Refusal as Refusal,
-)
-from gputrain.preflight import Check as Check, Checks as Checks
-from gputrain.records import ConflictError as ConflictError
 from gputrain.spec import Image as Image, TrainingSpec as TrainingSpec
 from gputrain.trainer import PlannedJob as PlannedJob, Trainer as Trainer, attach as attach
 

@@ -23,7 +23,7 @@ class Blame(enum.Enum):
     CAPACITY = "capacity"
     """There were no machines: another place may have some."""
     PLATFORM = "platform"
-    """Nobody's code or wish has failed."""
+    """The platform failed, not the code."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,13 +44,16 @@ class Cause:
     state: State = State.FAILED
     """What it makes of a job that does not start again."""
 
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.title}"
 
-_AGAIN = "submit it again: it goes on from its checkpoint; max_restarts= does so by itself"
+
+_AGAIN = "submit it again to resume from its checkpoint, or set max_restarts="
 _ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
 
 
-def _goes_on(kind: str, title: str, advice: str, fix: str = _AGAIN) -> Cause:
-    """The row of an end that was nobody's doing: ``max_restarts`` covers it."""
+def _not_yours(kind: str, title: str, advice: str, fix: str = _AGAIN) -> Cause:
+    """The row of an end that is the platform's: ``max_restarts`` covers it."""
     fault = Blame.PLATFORM
     return Cause(kind=kind, title=title, fix=fix, advice=advice, fault=fault, may_restart=True)
 
@@ -58,8 +61,8 @@ def _goes_on(kind: str, title: str, advice: str, fix: str = _AGAIN) -> Cause:
 EXCEPTION = Cause(
     kind="exception",
     title="the script raised",
-    fix="mend what the traceback below names",
-    advice="The traceback is the first failing rank's; its neighbours, which break of it, are left out.",
+    fix="fix the exception in the traceback below",
+    advice="The traceback is the first failing rank's; errors that it caused on other ranks are left out.",
 )
 CRASHED = Cause(
     kind="crashed",
@@ -101,7 +104,7 @@ HANG = Cause(
     advice="No rank said, reported or stepped anything for `hang_timeout`. `error.traceback` is the stack of"
     " the rank that held up the others, the most recent call first; the log has the stacks of all.",
 )
-GPU_FAULT = _goes_on(
+GPU_FAULT = _not_yours(
     kind="gpu_fault",
     title="a GPU failed",
     fix=f"{_AGAIN}, elsewhere where machines are rented; tell Google of a reserved one that does it twice",
@@ -120,19 +123,19 @@ GPU_OUT_OF_MEMORY = Cause(
     fix="take a smaller batch and accumulate gradients, shard the model, or take a GPU with more memory",
     advice="The traceback says how much was asked for, and the GPUs' metrics of the job how the memory grew.",
 )
-NODE_MISSING = _goes_on(
+NODE_MISSING = _not_yours(
     kind="node_missing",
     title="a node never joined",
     fix="look whether its machine started, and whether the nodes reach each other over TCP",
     advice="`error.node_rank` is the one that is missing. On Compute Engine a network of one's own needs"
     " a firewall rule for TCP between the VMs.",
 )
-NODE_LOST = _goes_on(
+NODE_LOST = _not_yours(
     kind="node_lost",
     title="a node went away while the job ran",
     advice="Its machine or its agent ended without a word.",
 )
-STOPPED = _goes_on(
+STOPPED = _not_yours(
     kind="stopped",
     title="it was asked to stop",
     advice="Somebody, or the platform, sent the ranks a signal. Those that heed it have saved.",
@@ -140,13 +143,13 @@ STOPPED = _goes_on(
 ENVIRONMENT = Cause(
     kind="environment",
     title="the ranks could not be started",
-    fix="mend what the message names: the image, its Python, a secret or a setting",
+    fix="fix what the message names: the image, its Python, a secret or a setting",
     advice="Nothing of the script has run.",
 )
 REQUIREMENTS = Cause(
     kind="requirements",
     title="its requirements could not be installed",
-    fix="mend the requirement that pip names, or name an index that it reaches, env={'PIP_INDEX_URL': '...'},"
+    fix="fix the requirement that pip names, or name an index that it reaches, env={'PIP_INDEX_URL': '...'},"
     " or give a VM a way out (Cloud NAT, external_ip=); another torch needs an image that has it",
     advice="Nothing of the script has run. `error.message` has pip's own sentences, `error.last_lines` what"
     " it said before. torch and NVIDIA's libraries keep the versions that the image has.",
@@ -167,21 +170,27 @@ IMAGE = Cause(
 BOOT = Cause(
     kind="boot",
     title="a VM could not start the job",
-    fix="mend what the message names: the GPUs, the image or the bucket",
+    fix="fix what the message names: the GPUs, the image or the bucket",
     advice="The script has not run, and the VMs have removed themselves.",
 )
 GUEST_SHUTDOWN = Cause(
     kind="guest_shutdown",
     title="a VM was shut down from inside",
-    fix="take whatever powers the machine off out of the script or image",
+    fix="remove what powers the machine off from the script or image",
     advice="The node agent had not ended.",
 )
 INTERNAL = Cause(
     kind="internal",
     title="Vertex AI had an error of its own",
     fix="check that the image exists; then try again, or in another region",
-    advice="Google has tried three times by itself. A wrong name of an image is told like this, too.",
+    advice="Google has tried three times. A wrong image name is reported like this, too.",
     fault=Blame.PLATFORM,
+)
+JOB_PERMISSION = Cause(
+    kind="job_permission",
+    title="Google's service agent or the job's account lacks a permission",
+    fix="grant what the message names, to the account that it names",
+    advice="Google takes a job first and looks at permissions then.",
 )
 STOCKOUT_REGION = Cause(
     kind="stockout_region",
@@ -194,35 +203,35 @@ QUOTA_REGION = Cause(
     kind="quota_region",
     title="a quota is too small",
     fix="ask for more at https://console.cloud.google.com/iam-admin/quotas, or allow another region",
-    advice="See [quota_region](#quota_region): here it was told after the job was made.",
+    advice="See [quota_region](#quota_region): here it was reported after the job was created.",
     fault=Blame.QUOTA,
 )
-PREEMPTED = _goes_on(
+PREEMPTED = _not_yours(
     kind="preempted",
     title="a Spot VM was reclaimed",
-    advice="Nobody's fault: Spot machines are taken back with 30 seconds of notice.",
+    advice="Spot machines are reclaimed with 30 seconds of notice.",
 )
-PREEMPTED_IN_CREATION = _goes_on(
+PREEMPTED_IN_CREATION = _not_yours(
     kind="preempted_in_creation",
     title="a VM was reclaimed while it was made",
     advice="It happened a minute after the submit, before anything ran.",
 )
-HOST_ERROR = _goes_on(
+HOST_ERROR = _not_yours(
     kind="host_error",
     title="the host of a VM failed",
     advice="Google's hardware; the VM's disk is gone with the VM.",
 )
-MAINTENANCE = _goes_on(
+MAINTENANCE = _not_yours(
     kind="maintenance",
     title="host maintenance ended a VM",
     advice="Machines with GPUs cannot be moved while they run.",
 )
-REBOOTED = _goes_on(
+REBOOTED = _not_yours(
     kind="rebooted",
     title="a VM was restarted",
     advice="A job does not run twice on one machine, so that nothing is counted twice.",
 )
-VANISHED = _goes_on(
+VANISHED = _not_yours(
     kind="vanished",
     title="a VM vanished without a trace",
     advice="Neither the VM nor a word of Google's about it was found.",
@@ -237,23 +246,30 @@ LOST = Cause(
 CANCELLED = Cause(
     kind="cancelled",
     title="it was cancelled",
-    fix="submit it again to go on from its checkpoint",
+    fix="submit it again to resume from its checkpoint",
     advice="With `job.cancel()`, `gputrain cancel`, or in the platform's own console.",
+    state=State.CANCELLED,
+)
+WITHDRAWN = Cause(
+    kind="withdrawn",
+    title="its submit was interrupted",
+    fix="submit it again, also under the same key",
+    advice="Somebody pressed Ctrl-C while machines were asked for, or while it waited for room.",
     state=State.CANCELLED,
 )
 STOPPED_BY_PERSON = Cause(
     kind="stopped_by_person",
     title="somebody stopped or deleted a VM",
-    fix="ask who the message names; submit it again to go on from its checkpoint",
+    fix="ask who the message names; submit it again to resume from its checkpoint",
     advice="In the console, or with a command: a wish, so no restart follows.",
     state=State.CANCELLED,
 )
 TIME_LIMIT = Cause(
     kind="time_limit",
     title="max_run_duration was reached",
-    fix="raise max_run_duration if it was at work, and submit it again: it goes on from its checkpoint",
-    advice="All attempts together ran for as long as they may. One that had long been silent hung, and"
-    " more time only costs more: the error tells how long ago a rank wrote its last line.",
+    fix="if it made progress, raise max_run_duration and submit it again to resume from its checkpoint",
+    advice="All attempts together reached the limit. A job that was silent for long hung, and"
+    " more time only costs more: the error says when a rank wrote its last line.",
     state=State.EXPIRED,
 )
 WAIT_LIMIT = Cause(
@@ -264,25 +280,17 @@ WAIT_LIMIT = Cause(
     fault=Blame.CAPACITY,
     state=State.EXPIRED,
 )
-UNSAVED = Cause(
-    kind="unsaved",
-    title="not all that it wrote was saved",
-    fix="mend what the message says of the bucket (a hold, a retention, a right), and submit it again: it"
-    " goes on from the last checkpoint that is whole there",
-    advice="The ranks ended with 0. The bucket lacks the files of `checkpoint_dir` or `output_dir` that the"
-    " message names, after a quarter of an hour where it did not answer; the VM is gone.",
-)
 UNSTARTED = Cause(
     kind="unstarted",
     title="it was never started",
     fix="submit it again under the same key",
-    advice="Whoever submitted it was killed before it could ask for machines. Nothing was paid.",
+    advice="Its submitter was killed before it requested machines. Nothing was paid.",
     fault=Blame.PLATFORM,
     state=State.EXPIRED,
 )
 UNKNOWN = Cause(
     kind="unknown",
-    title="nobody told why",
+    title="for an unknown reason",
     fix="look at the log, and at the job in the console",
     advice="An empty log with exit code 1 means that the job's account lacks `roles/logging.logWriter`.",
 )

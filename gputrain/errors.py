@@ -1,13 +1,13 @@
-"""Every error that gputrain raises, grouped by what the reader has to do about it.
+"""Every error that gputrain raises, grouped by what you have to change.
 
 ::
 
     GputrainError
-    ├─ RequestError            mend the request
+    ├─ RequestError            the request
     │  ├─ SpecError            (also ValueError) every fault of a spec at once
     │  │  └─ UnknownGpuError   (nearest names)
     │  └─ NoFitError           (counts that exist)
-    ├─ AccessError             mend the account
+    ├─ AccessError             the account
     │  ├─ AuthError
     │  ├─ PermissionDeniedError
     │  ├─ ApiDisabledError
@@ -15,21 +15,22 @@
     │  └─ QuotaExceededError   (metric, limit, usage, need, where)
     ├─ CapacityError           try elsewhere (place, zones with capacity)
     ├─ TransientError          try again (retry_after_s)
-    ├─ NoPlacementError        every candidate refused (plan, attempts)
-    ├─ JobError                look into the job
+    ├─ NoPlacementError        every candidate was refused (plan, attempts)
+    ├─ JobError                the job
     │  ├─ JobFailedError       (kind, rank, exit code, traceback, last lines)
     │  ├─ JobLostError
     │  ├─ JobTimeoutError
     │  └─ StoppedError
-    └─ ProviderError           unknown answer (raw code and body)
+    └─ ProviderError           unknown response (raw code and body)
 
-Each pickles and carries ``what`` happened, ``why``, a ``fix`` for today and the provider's ``raw`` payload;
-its ``kind`` names the case, ``scope``, ``retryable`` and ``try_elsewhere`` tell a program what may help.
+Each pickles, and says ``what`` happened, ``why``, a ``fix`` and the provider's ``raw`` payload. Its ``kind``
+names the case; ``scope``, ``retryable`` and ``try_elsewhere`` tell programs what may help.
 """
 
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -37,39 +38,42 @@ from typing import Any
 
 import attrs
 
-from gputrain.terminal import safe
+from gputrain.text import sanitize
+from gputrain.times import plain
+
+logging.getLogger("gputrain").addHandler(logging.NullHandler())  # whoever embeds us decides what is shown
 
 
 class Scope(enum.Enum):
-    """How far an error reaches: everything that shares its fate with the call that met it."""
+    """What an error affects."""
 
     CALL = "call"
-    """This call alone: the next one may go through."""
+    """This call; the next one may succeed."""
     REQUEST = "request"
-    """The same request, wherever it is sent."""
+    """This request, in any place."""
     ZONE = "zone"
     REGION = "region"
     PROJECT = "project"
-    """The project's use of this one service, in all regions: another backend may do."""
+    """The project's use of one service, in all regions; another backend may work."""
     ACCOUNT = "account"
-    """Whoever calls: the credentials, or what was granted to them."""
+    """The credentials, or their permissions."""
     JOB = "job"
-    """A job that was made; submitting is not to blame."""
+    """A job that was created."""
 
 
 class GputrainError(Exception):
     """Root of all errors of this package.
 
-    ``kind`` is a stable word for the case, the anchor of its entry on the page of errors. ``scope`` says
-    how far it reaches; ``retryable`` that the same call may succeed by itself later, if it may be
-    repeated at all; ``try_elsewhere`` that another place of the same project may do better now.
-
     Args:
-        what: one sentence saying what happened.
+        what: one sentence that says what happened.
         why: the cause, where it is known.
-        fix: something the reader can do today.
-        raw: the provider's own answer, kept word for word; not shown by ``str()``.
-        facts: what else the class declares; ``kind``, ``scope``, ``retryable`` and ``try_elsewhere`` too.
+        fix: what to do.
+        raw: the provider's response, unchanged; ``str()`` does not show it.
+        facts: other attributes that the class declares, also these four:
+            ``kind``, a stable word for the case and the anchor of its entry in the error reference;
+            ``scope``, what the error affects;
+            ``retryable``: the same call may succeed later;
+            ``try_elsewhere``: another place of the same project may work now.
     """
 
     kind: str = "error"
@@ -90,13 +94,20 @@ class GputrainError(Exception):
         self._facts = facts
 
     def __str__(self) -> str:
-        return safe(self._told())
+        return sanitize(self._text())
 
-    def _told(self) -> str:
-        told = {"why": self.why, "fix": self.fix}
-        return "\n".join([self.what, *(f"  {name}: {text}" for name, text in told.items() if text)])
+    def _text(self) -> str:
+        parts = {"why": self.why, "fix": self.fix}
+        return "\n".join([self.what, *(f"  {name}: {text}" for name, text in parts.items() if text)])
 
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it: without the frames of this library
+    def to_dict(self) -> dict[str, Any]:
+        """The error as JSON types: its class, kind, what, why, fix, scope and facts; without ``raw``."""
+        common = "what", "why", "fix", "kind", "scope", "retryable", "try_elsewhere"
+        facts = {name: getattr(self, name) for name in self._facts if not name.startswith("_")}
+        document = {"type": type(self).__name__, **{name: getattr(self, name) for name in common}, **facts}
+        return dict(plain(document))
+
+    def _render_traceback_(self) -> list[str]:  # for IPython: without the frames of this library
         return [f"{type(self).__name__}: {self}"]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,44 +116,51 @@ class GputrainError(Exception):
 
 
 class RequestError(GputrainError):
-    """The request itself must be mended; sending it again changes nothing."""
+    """The request must be changed; sending it again does not help."""
 
     kind = "request"
     scope = Scope.REQUEST
 
 
 @attrs.frozen(kw_only=True)
-class Fault:
-    """One thing wrong with one field of a spec."""
+class FieldError:
+    """One thing wrong with one field."""
 
     field: str
     value: str
-    """The offending value as text, cut short and with anything that looks like a secret hidden."""
-    allowed: str
-    fix: str
+    """The value as it was given: its repr, shortened, with secrets hidden."""
+    expected: str = ""
+    """What would be valid, as a noun phrase."""
+    fix: str = ""
+    """What to write instead."""
+    problem: str = ""
+    """What is wrong, where that is more than "VALUE is not valid"."""
 
     def __str__(self) -> str:
-        return safe(f"{self.field}={self.value}: {self.allowed}. Fix: {self.fix}")
+        problem = self.problem or ("missing" if self.value == "None" else f"{self.value} is not valid")
+        expected = f". Expected {self.expected}" if self.expected else ""
+        fix = f". Try: {self.fix}" if self.fix else ""
+        return sanitize(f"{self.field}: {problem}{expected}{fix}")
 
 
 class SpecError(RequestError, ValueError):
     """A spec has faults; ``faults`` holds all of them, each naming its field."""
 
     kind = "spec"
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FieldError, ...] = ()
 
 
 class UnknownGpuError(SpecError):
-    """No GPU goes by this name; ``nearest`` holds the names that come closest."""
+    """No GPU has this name; ``nearest`` holds the closest names."""
 
     kind = "unknown_gpu"
     nearest: tuple[str, ...] = ()
 
 
 class NoFitError(RequestError):
-    """Nothing on sale has this shape; ``refusals`` says for each thing tried why not, and what would work.
+    """No machine type has this shape; ``refusals`` says why for each one that was tried, and what would work.
 
-    ``counts`` holds the GPU counts that exist, ``nearest`` the machine types whose names come closest.
+    ``counts`` holds the GPU counts that exist, ``nearest`` the closest names of machine types.
     """
 
     kind = "no_fit"
@@ -152,7 +170,7 @@ class NoFitError(RequestError):
 
 
 class AccessError(GputrainError):
-    """The account, project or policy must be mended."""
+    """The account, project or policy must be changed."""
 
     kind = "access"
     scope = Scope.ACCOUNT
@@ -165,7 +183,7 @@ class AuthError(AccessError):
 
 
 class PermissionDeniedError(AccessError):
-    """The caller lacks a ``permission``; ``service_account`` is whom it is about, where it is told."""
+    """A ``permission`` is missing, for ``service_account`` where the provider names one."""
 
     kind = "permission"
     permission: str = ""
@@ -173,7 +191,7 @@ class PermissionDeniedError(AccessError):
 
 
 class ApiDisabledError(AccessError):
-    """An API of the project is switched off (``api``)."""
+    """An API of the project is disabled (``api``)."""
 
     kind = "api_disabled"
     scope = Scope.PROJECT
@@ -189,10 +207,10 @@ class OrgPolicyError(AccessError):
 
 
 class QuotaExceededError(AccessError):
-    """A quota is too small: ``metric``, ``limit``, ``usage``, ``need`` and ``where`` it applies.
+    """A quota is too small: ``metric``, ``limit``, ``usage``, ``need`` and ``where``, a region or ``global``.
 
-    ``where`` is a region, or ``global``. ``metrics`` holds all the metrics where the provider names several.
-    ``limit_name`` and ``dimensions`` are Cloud Quotas' words, ``future_limit`` is on its way; None: untold.
+    ``metrics`` holds all metrics where the provider names several. ``limit_name`` and ``dimensions``
+    are those of Cloud Quotas; ``future_limit`` has been granted and applies soon. None: unknown.
     """
 
     kind = "quota_region"
@@ -210,7 +228,7 @@ class QuotaExceededError(AccessError):
 
 
 class CapacityError(GputrainError):
-    """No machines at ``place``, or never any (``is_lasting``); the provider names ``zones_available``."""
+    """No machines at ``place``, for good if ``is_lasting``; ``zones_available`` are named by the provider."""
 
     kind = "stockout"
     scope = Scope.ZONE
@@ -221,9 +239,9 @@ class CapacityError(GputrainError):
 
 
 class TransientError(GputrainError):
-    """A passing failure; only `gputrain.retry` looks at ``retry_after_s``, the wait that was asked for.
+    """A temporary failure; ``retry_after_s`` is the wait that the provider asks for.
 
-    ``metric`` names a limit that is used up until ``refills_in_s``, ``unreached`` an address nobody is at.
+    ``metric`` is a rate limit that refills in ``refills_in_s``, ``unreached`` an address without answer.
     """
 
     kind = "transient"
@@ -235,7 +253,7 @@ class TransientError(GputrainError):
 
 
 class NoPlacementError(GputrainError):
-    """Every candidate was refused; ``plan`` and the ledger of ``attempts`` tell the story."""
+    """Every candidate was refused; see ``plan`` and ``attempts``."""
 
     kind = "no_placement"
     scope = Scope.REQUEST
@@ -244,7 +262,7 @@ class NoPlacementError(GputrainError):
 
 
 class JobError(GputrainError):
-    """The job ran into something; ``uri`` names it."""
+    """A job has a problem; ``uri`` names it."""
 
     kind = "job"
     scope = Scope.JOB
@@ -266,8 +284,8 @@ class JobFailedError(JobError):
     traceback: str = ""
     last_lines: tuple[str, ...] = ()
 
-    def _told(self) -> str:
-        text = super()._told()
+    def _text(self) -> str:
+        text = super()._text()
         if self.traceback:
             return f"{text}\n{self.traceback.rstrip()}"
         if self.last_lines:
@@ -276,25 +294,25 @@ class JobFailedError(JobError):
 
 
 class JobLostError(JobError):
-    """The job vanished: neither it nor its traces can be found."""
+    """The job cannot be found."""
 
     kind = "job_lost"
 
 
 class JobTimeoutError(JobError):
-    """The client's wait ended before the job did; the job goes on."""
+    """The wait ended before the job did; the job continues."""
 
     kind = "job_timeout"
 
 
 class StoppedError(JobError):
-    """The client was told to stop waiting; the job goes on, if there is one."""
+    """The wait was stopped by the caller; the job continues, if there is one."""
 
     kind = "wait_stopped"
 
 
 class ProviderError(GputrainError):
-    """An answer nobody foresaw, kept in ``code`` and ``raw``; never guessed at, never blindly retried."""
+    """An unknown response, kept in ``code`` and ``raw``; it is not retried."""
 
     kind = "unknown"
     code: str = ""

@@ -1,7 +1,6 @@
-"""Reads what people write into fields: one row a field, every fault collected.
+"""Read what people write into fields: collect every error, and say what to write instead.
 
-A spec, the settings of a backend, the arguments of a question and the sections of a file are read by the same
-rows, so that all of them refuse alike: every fault at once, with what is allowed and what to write.
+Specs, backend settings, arguments of calls and sections of a file are read by the same readers.
 """
 
 from __future__ import annotations
@@ -14,163 +13,180 @@ from typing import Any, TypeVar
 
 import attrs
 
-from gputrain.errors import Fault, GputrainError, SpecError
-from gputrain.secrets import HIDDEN, looks_secret, redact
+from gputrain.errors import FieldError, GputrainError, SpecError
+from gputrain.text import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
 SHOWN = 80
-"""Characters of a value in an error; a longer one is cut, and ends in three dots without its quote."""
+"""Characters of a value in an error; a longer one is cut and ends in three dots."""
 
 
-class FaultCollector:
-    """Faults found so far, of ``the spec`` or ``VertexAI(...)``, or of what needs no heading: ``""``."""
+class Errors:
+    """Field errors collected so far, about ``the spec`` or ``VertexAI(...)``."""
 
     def __init__(self, of: str) -> None:
         self._of = of
-        self.faults: list[Fault] = []
+        self.faults: list[FieldError] = []
 
-    def add(self, field: str, value: object, allowed: str, fix: str) -> None:
-        """Record that ``field`` holds ``value`` where only ``allowed`` will do, and show no credential."""
-        told = {"field": redact(field), "allowed": redact(allowed), "fix": redact(fix)}
-        self.faults.append(Fault(value=shown(value, name=field), **told))
+    def add(self, field: str, value: object, expected: str, fix: str, *, problem: str = "") -> None:
+        """Record an error; secrets are hidden."""
+        texts = {"field": field, "expected": expected, "fix": fix, "problem": problem}
+        shown = {name: redact(one) for name, one in texts.items()}
+        self.faults.append(FieldError(value=short_repr(value, name=field), **shown))
 
-    def check(self, holds: bool, field: str, value: object, allowed: str, fix: str) -> None:
-        """Record a fault unless ``holds``."""
+    def check(
+        self, holds: bool, field: str, value: object, expected: str, fix: str, *, problem: str = ""
+    ) -> None:
+        """Record an error unless ``holds``."""
         if not holds:
-            self.add(field, value, allowed, fix)
+            self.add(field, value, expected, fix, problem=problem)
 
     def is_clean(self, *fields: str) -> bool:
-        """Whether none of these fields has a fault."""
+        """Whether none of these fields has an error."""
         return not any(one.field in fields for one in self.faults)
 
     def parse(
-        self, field: str, value: object, read: Callable[[object], T], allowed: str, fix: str
+        self, field: str, value: object, read: Callable[[object], T], expected: str, fix: str
     ) -> T | None:
-        """``read(value)``, or None and a fault where it stumbles: a reader is given whatever there is."""
+        """``read(value)``; where that raises, record an error and return None."""
         try:
             return read(value)
-        except SpecError as error:  # it knows its own faults
-            if not error.faults:  # it is of more than this field
+        except SpecError as error:
+            if not error.faults:
                 raise
             self.faults += error.faults
         except GputrainError:
             raise
-        except Exception as error:  # noqa: BLE001  # a value's own methods may raise anything
-            why = _words(error)
-            self.add(field, value, f"{allowed} ({why})" if why else allowed, fix)
+        except Exception as error:  # noqa: BLE001  # methods of the value may raise anything
+            reason = _reason(error)
+            problem = f"{short_repr(value, name=field)} is not valid ({reason})" if reason else ""
+            self.add(field, value, expected, fix, problem=problem)
         return None
 
     def raise_if_any(self, kind: type[SpecError] = SpecError, **facts: Any) -> None:
-        """Raise SpecError, or a kind of it with facts of its own, with everything collected."""
-        if not self.faults:
-            return
-        faults = tuple(self.faults)
-        text = "\n".join(f"  {fault}" if self._of else str(fault) for fault in faults)
-        heading = f"{self._of} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n" if self._of else ""
-        what = heading + text
-        raise kind(what, faults=faults, **facts)
+        """Raise one SpecError, or a subclass with its own facts, with all errors."""
+        if self.faults:
+            lines = "".join(f"\n  {fault}" for fault in self.faults)
+            text = f"{self._of} is not valid:{lines}" if self._of else lines.strip()
+            raise kind(text, faults=tuple(self.faults), **facts)
 
 
-def refused(field: str, value: object, allowed: str, fix: str, *, what: str = "") -> SpecError:
-    """The error of one fault that stands alone; ``what`` is said before it."""
-    faults = FaultCollector(what)
-    faults.add(field, value, allowed, fix)
-    return SpecError(": ".join(filter(None, [what, str(faults.faults[0])])), faults=tuple(faults.faults))
+def invalid(
+    field: str, value: object, expected: str, fix: str, *, problem: str = "", what: str = ""
+) -> SpecError:
+    """The error of one field; ``what`` comes before it."""
+    errors = Errors(what)
+    errors.add(field, value, expected, fix, problem=problem)
+    return SpecError(": ".join(filter(None, [what, str(errors.faults[0])])), faults=tuple(errors.faults))
 
 
-def shown(value: object, *, name: str = "") -> str:
-    """A value as an error may show it: short, and never a secret."""
+def short_repr(value: object, *, name: str = "") -> str:
+    """A value as an error shows it: short, without secrets. ``name``: its field, as in ``env['TOKEN']``."""
     bare = name.rpartition("[")[2].strip("]'\"")
     try:
         if isinstance(value, str) and looks_secret(value, name=bare):
             return HIDDEN
         text = redact(repr(value))  # before it is cut: half a credential has another form
-    except Exception:  # noqa: BLE001  # an integer of 5000 digits has none, nor has what raises
+    except Exception:  # noqa: BLE001  # an integer of 5000 digits has no repr, other values raise
         text = f"<{type(value).__name__}>"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def said(error: BaseException) -> str:
-    """The text of somebody else's error; empty where it cannot be had, for that may raise in its turn."""
+    """The text of an error; empty where ``str`` raises."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # its own methods may raise anything
+    except Exception:  # noqa: BLE001  # methods of the value may raise anything
         return ""
 
 
-def _words(error: Exception) -> str:
-    """What an error of reading says; by its name where it is none that readers raise."""
+def _reason(error: Exception) -> str:
     is_of_readers = isinstance(error, (ValueError, TypeError, ArithmeticError))
     return said(error) if is_of_readers else f"{type(error).__name__}: {said(error)}"
 
 
 @attrs.frozen
 class Field:
-    """How one field is read: its reader, and what to say where it cannot be read."""
+    """How one field is read, and what to say where that fails."""
 
     read: Callable[[Any], Any]
-    """Raises ValueError for what it cannot read; its text says more where that helps."""
-    allowed: str
+    """Raises ValueError, with a reason where that helps."""
+    expected: str
     fix: str
     is_needed: bool = False
-    """None is read like any other value; otherwise it stays None."""
-    unless: str = ""
-    """Another field that stands for it: a constructor needs one of the two."""
+    """Read None as any other value; otherwise None stays None."""
 
 
-def read(rows: Mapping[str, Field], given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
-    """Every field as its row reads it; what cannot be read becomes a fault and None.
+def field(
+    read: Callable[[Any], Any],
+    expected: str,
+    fix: str,
+    *,
+    default: Any = None,
+    is_needed: bool = False,
+    show: bool | Callable[[Any], str] = True,
+) -> Any:
+    """An attrs field that carries how it is read; ``show`` is its repr."""
+    row = Field(read, expected, fix, is_needed=is_needed)
+    return attrs.field(default=default, repr=show, metadata={Field: row})
 
-    >>> faults = FaultCollector("a bed")
-    >>> read({"legs": Field(whole(3, 8), "3 to 8", "legs=4")}, {"legs": 2}, faults)
+
+def read_fields(kind: type, given: Mapping[str, Any], errors: Errors) -> dict[str, Any]:
+    """Every `field` of an attrs class as it is read, with defaults for those that are not given."""
+    found = attrs.fields(kind)
+    rows = {one.name: one.metadata[Field] for one in found}
+    return read(rows, {one.name: given.get(one.name, one.default) for one in found}, errors)
+
+
+def read(rows: Mapping[str, Field], given: Mapping[str, Any], errors: Errors) -> dict[str, Any]:
+    """Every field as its row reads it; None, and an error, for what cannot be read.
+
+    >>> errors = Errors("a bed")
+    >>> read({"legs": Field(whole(3, 8), "3 to 8", "legs=4")}, {"legs": 2}, errors)
     {'legs': None}
-    >>> print(faults.faults[0])
-    legs=2: 3 to 8. Fix: legs=4
+    >>> print(errors.faults[0])
+    legs: 2 is not valid. Expected 3 to 8. Try: legs=4
     """
-    return {name: _read_one(name, rows.get(name), value, faults) for name, value in given.items()}
+    return {name: _read_one(name, rows.get(name), value, errors) for name, value in given.items()}
 
 
-def _read_one(name: str, row: Field | None, value: Any, faults: FaultCollector) -> Any:
+def _read_one(name: str, row: Field | None, value: Any, errors: Errors) -> Any:
     if row is None or (value is None and not row.is_needed):
         return value
-    return faults.parse(name, value, row.read, row.allowed, row.fix)
+    return errors.parse(name, value, row.read, row.expected, row.fix)
 
 
 def read_whole(of: str, rows: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    """As `read`, of what must be without a fault.
-
-    Raises:
-        SpecError: with all faults.
-    """
-    faults = FaultCollector(of)
-    found = read(rows, given, faults)
-    faults.raise_if_any()
+    """As `read`; raises SpecError with all errors."""
+    errors = Errors(of)
+    found = read(rows, given, errors)
+    errors.raise_if_any()
     return found
 
 
 def is_text(value: object) -> bool:
-    """Whether it is text that command lines and requests can carry: no NUL, and no half of a letter."""
+    """Whether it is a str that command lines and requests can carry: no NUL, no lone surrogate."""
     return isinstance(value, str) and not re.search(r"[\0\ud800-\udfff]", value)
 
 
 def text(value: Any) -> str:
-    """A text that says something."""
+    """A text that is not blank."""
     if not is_text(value) or not value.strip():
         raise ValueError
     return str(value)
 
 
 def path(value: Any) -> str:
-    """A path, as text or as an object; an object folds the slashes of a place in a bucket, so it is none."""
+    """A path, as text or as an object."""
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
     if found is not value and isinstance(found, str) and found.startswith("gs:"):
-        raise ValueError("a path object cannot hold it")
+        raise ValueError("a path object folds the slashes of gs://")
     return text(found)
 
 
 def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:
-    """A text that is of the form as a whole."""
+    """A text that matches the pattern as a whole."""
     form = re.compile(pattern)
 
     def read_text(value: Any) -> str:
@@ -182,8 +198,9 @@ def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:
 
 
 def named(pattern: str = "{word}(?:[/:@]{word})*") -> Callable[[Any], str]:
-    """A name, or a path of names, in which no shell and no URL reads anything else: ``{word}`` stands for
-    letters, digits and ``._+~-``, of which the first is a letter or a digit.
+    """A name, or a path of names, without characters that shells or URLs read otherwise.
+
+    ``{word}`` stands for letters, digits and ``._+~-``, starting with a letter or a digit.
 
     >>> named()("us-docker.pkg.dev/p/r/i:v1")
     'us-docker.pkg.dev/p/r/i:v1'
@@ -197,13 +214,12 @@ def texts(value: Any) -> tuple[str, ...]:
         raise ValueError
     for number, one in enumerate(value):
         if not is_text(one):
-            kind = "" if isinstance(one, str) else f" is {type(one).__name__}"
-            raise ValueError(f"item {number}{kind}")
+            raise ValueError(f"item {number} is {short_repr(one)}")
     return tuple(map(str, value))
 
 
 def many(read_one: Callable[[Any], Any], *, or_one: bool = False) -> Callable[[Any], tuple[Any, ...]]:
-    """A list, each item read by a reader; none twice. ``or_one``: one item may stand without its list."""
+    """A list of items without duplicates; with ``or_one``, also one item without a list."""
 
     def read_list(value: Any) -> tuple[Any, ...]:
         if or_one and isinstance(value, (str, enum.Enum)):
@@ -216,7 +232,7 @@ def many(read_one: Callable[[Any], Any], *, or_one: bool = False) -> Callable[[A
 
 
 def some(read_one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """One or more items, each read by a reader; one may stand without its list."""
+    """One or more items, as a list or one alone."""
     read_list = many(read_one, or_one=True)
 
     def read_some(value: Any) -> tuple[Any, ...]:
@@ -229,7 +245,7 @@ def some(read_one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def whole(low: int, high: int) -> Callable[[Any], int]:
-    """A whole number within limits."""
+    """A whole number from ``low`` to ``high``."""
 
     def read_number(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -240,7 +256,7 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
 
 
 def number(low: float, high: float) -> Callable[[Any], float]:
-    """A number above one limit and below another."""
+    """A number between ``low`` and ``high``, both excluded."""
 
     def read_number(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < high:
@@ -262,21 +278,26 @@ def word(*known: str) -> Callable[[Any], str]:
 
 
 def one_of(kind: type[E]) -> Callable[[Any], E]:
-    """One word of an enum, or its member."""
+    """A member of an enum, or its value."""
 
-    def read_word(value: Any) -> E:
-        return value if isinstance(value, kind) else kind(value)
+    def read_member(value: Any) -> E:
+        if not isinstance(value, (kind, str)):
+            raise ValueError
+        try:
+            return kind(value)
+        except ValueError:
+            raise ValueError from None
 
-    return read_word
+    return read_member
 
 
 def words(kind: type[enum.Enum]) -> str:
-    """The words of an enum, as what is allowed."""
+    """The values of an enum, as a text."""
     return "one of " + ", ".join(f"'{one.value}'" for one in kind)
 
 
 def instance(kind: type[Any]) -> Callable[[Any], Any]:
-    """A value of a class; of ``bool``, True or False and nothing that merely counts as one."""
+    """An instance of a class."""
 
     def read_value(value: Any) -> Any:
         if not isinstance(value, kind):
@@ -284,3 +305,50 @@ def instance(kind: type[Any]) -> Callable[[Any], Any]:
         return value
 
     return read_value
+
+
+def function(value: Any) -> Any:
+    """A callable."""
+    if not callable(value):
+        raise ValueError
+    return value
+
+
+def _event(value: Any) -> Any:
+    if isinstance(value, type) or not callable(getattr(value, "is_set", None)):
+        raise ValueError
+    return value
+
+
+def _prefix(value: Any) -> str:
+    return value if value == "" else text(value)
+
+
+_FLAG = Field(instance(bool), "True or False", "leave it out", is_needed=True)
+_CALLBACK = Field(function, "a function of a JobEvent", "print")
+_CLOCK = Field(function, "a function", "leave it out", is_needed=True)
+ARGUMENTS = {
+    "idempotency_key": Field(text, "a text that is not blank", "leave it out for a new job each time"),
+    "stop": Field(_event, "an event that another thread sets", "threading.Event()"),
+    "on_change": _CALLBACK,
+    "listener": attrs.evolve(_CALLBACK, is_needed=True),
+    "name": Field(_prefix, "the beginning of a job's id", "name='bert'", is_needed=True),
+    "arguments": Field(function, "a function of a point", "arguments=lambda point: [str(point['lr'])]"),
+    "path": Field(path, "the path of a file", "path='scan.html'", is_needed=True),
+    "on_line": Field(function, "a function of one line", "print"),
+    "create_repository": _FLAG,
+    "now": _CLOCK,
+    "sleep": _CLOCK,
+}
+"""Arguments that several public calls share."""
+
+
+def check(call: str, **given: Any) -> dict[str, Any]:
+    """The arguments of a call as they are read; raises SpecError with all errors.
+
+    >>> check("submit(...)", stop=None, on_change=3)
+    Traceback (most recent call last):
+    gputrain.errors.SpecError: submit(...) is not valid:
+      on_change: 3 is not valid. Expected a function of a JobEvent. Try: print
+    """
+    return read_whole(call, ARGUMENTS, given)

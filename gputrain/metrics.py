@@ -1,44 +1,103 @@
-"""What a script reported while it ran: `ddp.Session.report` writes it, a job's `metrics()` reads it.
+"""What a script reported while it ran, how far it is, and what its machines did.
 
-Reports are read once and kept thin: a run of a million steps shows as well in a few thousand points, as
-long as no extreme of any name is among those that are left out.
+`ddp.Session.report` writes reports into the log, `Job.metrics` reads them. Of a long run every second report
+is dropped, as often as it takes.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from itertools import groupby, starmap
+from datetime import timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
+from gputrain.backends.agent_reports import whole
+from gputrain.backends.base import LogLine
+from gputrain.display.plot import Curve, Panel, Plot, is_number, is_numeric, short, sparkline
+from gputrain.display.table import Table, TableDisplay
 from gputrain.entrypoint import contract
-from gputrain.progress import LARGEST, Progress, Report, is_number, is_numeric
-from gputrain.tables import Shown, Table, cut
-from gputrain.terminal import safe_html
+from gputrain.errors import RequestError
+from gputrain.spec.duration import format_duration
 
-_NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-"""JSON has no word for these: they are reported as text."""
-_BARS = "▁▂▃▄▅▆▇█"
+Report = Mapping[str, Any]
+MOST_REPORTS = 20_000
+"""Of more, every second one is dropped."""
+MOST_PLOTS = 4
+"""Panels that a cell of a notebook draws; the table has all metrics."""
+PACE_OF = 50
+"""The newest reports, from which the pace of a run is read."""
+LONGEST_S = 1e9
+"""More time than this is no estimate: a script without an end reports ``sys.maxsize`` steps."""
+
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+"""JSON has no such numbers: they are reported as text."""
 _AXES = ("step", "time", "total_steps")
-_SPARK_WIDTH = 24
-_PLOT_WIDTH, _PLOT_HEIGHT = 360, 120
-_MARGIN = 10
 
-MOST_PLOTS = 6
-"""Pictures in one cell; the table has them all."""
 
-KEPT = 2000
-"""About how many reports are kept of a long run; twice as many at most, but for the newest of each name."""
+@attrs.frozen(kw_only=True)
+class Progress:
+    """How far a run was at its newest report.
+
+    >>> str(Progress(step=120, total=1000, left_s=200.0))
+    'step 120 of 1,000, about 3m20s left'
+    """
+
+    step: int
+    total: int
+    left_s: float | None
+    """Seconds to the last step, at the pace of the newest reports; None: not known."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Report]) -> Progress | None:
+        """Read reports, oldest first. None where they do not say how many steps there will be."""
+        newest = next((row for row in reversed(rows) if is_number(row.get("step"))), {})
+        total = newest.get("total_steps")
+        if not is_number(total) or total < 1:
+            return None
+        step, pace_s = newest["step"], _pace_s(rows[-PACE_OF:])
+        left_s = math.inf if pace_s is None else max(0.0, (total - step) * pace_s)
+        return cls(step=int(step), total=int(total), left_s=left_s if left_s < LONGEST_S else None)
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return min(1.0, self.step / self.total)
+
+    def __str__(self) -> str:
+        return f"step {self.step:,} of {self.total:,}{self.left}"
+
+    @property
+    def left(self) -> str:
+        """``, about 3m left``; empty where it is not known."""
+        if not self.left_s:
+            return ""
+        coarse = 1 if self.left_s < 600 else 60 if self.left_s < 36_000 else 3600
+        return f", about {format_duration(timedelta(seconds=math.ceil(self.left_s / coarse) * coarse))} left"
+
+
+def _pace_s(rows: Sequence[Report]) -> float | None:
+    """Seconds a step, since the run last started."""
+    found: list[tuple[float, float]] = []
+    for row in reversed(rows):
+        step, at = row.get("step"), row.get("time")
+        if not (is_number(step) and is_number(at)):
+            continue
+        if found and step > found[-1][0]:
+            break  # from before a restart
+        found.append((step, at))
+    if not found or found[0][0] == found[-1][0] or found[0][1] < found[-1][1]:
+        return None
+    return (found[0][1] - found[-1][1]) / (found[0][0] - found[-1][0])
 
 
 @attrs.frozen
-class Metrics(Shown):
-    """Reports in the order they were made, each a mapping of names to numbers, with ``step`` among them.
+class Metrics(TableDisplay):
+    """Reports in the order in which they were made, each a mapping of names to numbers, ``step`` among them.
 
     Shows itself as a table with a sparkline per name, and with plots in a notebook.
 
@@ -49,45 +108,45 @@ class Metrics(Shown):
     """
 
     rows: tuple[Report, ...] = attrs.field(default=(), repr=False)
-    """All of them; of more than some thousands, a choice with every name's extremes and newest value."""
+    """All reports; of more than 20,000 every second, fourth... one, and the newest."""
     count: int = attrs.field()
     """How many reports were made."""
+    last: Report = attrs.field(repr=False)
+    """The newest value of every name."""
 
     @count.default
-    def _all(self) -> int:
+    def _count(self) -> int:
         return len(self.rows)
+
+    @last.default
+    def _last(self) -> Report:
+        return {name: value for row in self.rows for name, value in row.items()}
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Metrics:
-        """The reports among log lines; everything else is passed over."""
+        """Read the reports among log lines; all other lines are skipped."""
         reports = Reports()
         reports.add(lines)
         return reports.metrics
 
     @property
-    def last(self) -> Report:
-        """The newest value of every name; empty where nothing was reported."""
-        return MappingProxyType({name: value for row in self.rows for name, value in row.items()})
-
-    @property
     def progress(self) -> Progress | None:
-        """How far it is, where reports tell ``total_steps`` beside their ``step``, as `ddp`'s sessions do."""
+        """How far the run is, where reports have ``total_steps``, as those of `ddp` have."""
         return Progress.of(self.rows)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that hold numbers, ``step`` and ``time`` apart, in order of first report."""
+        """The names of numbers, ``step`` and ``time`` apart, in order of first report."""
         seen = dict.fromkeys(name for row in self.rows for name, value in row.items() if is_numeric(value))
         return tuple(name for name in seen if name not in _AXES)
 
     def series(self, name: str, *, along: str = "step") -> tuple[tuple[float, float], ...]:
-        """Pairs of step (or position, where no step was reported) and value.
+        """Pairs of step (or position, where no step was reported) and value, NaN and infinities included.
 
-        A step that was run twice, before and after a restart, counts once: the later report holds. NaN and
-        the infinities are among the values.
+        Of a step that ran again after a restart, the later value counts.
 
         Args:
-            along: ``step``, or ``time``: seconds since the first report that tells its time.
+            along: ``step``, or ``time``: seconds since the first report with a time.
         """
         if along == "time":
             timed = [row for row in self.rows if is_number(row.get("time")) and is_numeric(row.get(name))]
@@ -97,16 +156,13 @@ class Metrics(Shown):
 
     @property
     def table(self) -> Table:
-        """First and last value of every name, the lowest of those that are finite, and its course."""
-        return self._table({name: self.series(name) for name in self.names})
-
-    def _table(self, series: Mapping[str, tuple[tuple[float, float], ...]]) -> Table:
+        """First, last and lowest finite value of every name, and its history."""
         rows = []
-        for name, points in series.items():
-            values = [value for _, value in points]
+        for name in self.names:
+            values = [value for _, value in self.series(name)]
             lowest = short(min(finite)) if (finite := list(filter(is_number, values))) else ""
-            rows.append((name, short(values[0]), short(values[-1]), lowest, sparkline(values)))
-        columns = ("metric", "first", "last", "lowest", "course")
+            rows.append((name, short(values[0]), figure(self.last[name]), lowest, sparkline(values)))
+        columns = ("metric", "first", "last", "min", "history")
         return Table(columns=columns, rows=rows, right=columns[1:4], caption=self.caption)
 
     @property
@@ -114,106 +170,121 @@ class Metrics(Shown):
         """How many reports there are, and how far the run is."""
         return f"{self.count} reports" + (f"; {self.progress}" if self.progress else "")
 
+    def plot(self, *names: str, log: bool = False, x: Literal["step", "time"] = "step") -> Plot:
+        """Plot metrics, each with axes of its own: these, or the first four. Drawing needs matplotlib.
+
+        Args:
+            log: a logarithmic scale of values.
+            x: ``step``, or ``time`` in seconds since the first report.
+        """
+        panels = []
+        for name in names or self.names[:MOST_PLOTS]:
+            points = self.series(name, along=x)
+            panels.append(Panel(title=name, curves=(Curve(label=name, points=points),) if points else ()))
+        return Plot(panels=tuple(panels), log=log, along=x)
+
+    def to_pandas(self) -> Any:
+        """The reports as a ``pandas.DataFrame``. Raises RequestError where pandas is not installed."""
+        return data_frame([dict(row) for row in self.rows], "metrics.rows")
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        series = {name: self.series(name) for name in self.names}
-        drawn = {name: tuple(one for one in points if is_number(one[1])) for name, points in series.items()}
-        plots = "".join(starmap(_plot, [one for one in drawn.items() if one[1]][:MOST_PLOTS]))
-        table = self._table(series).brief
-        return {"text/plain": str(table), "text/html": f"{table._repr_html_()}<div>{plots}</div>"}
+        bundle = super()._repr_mimebundle_()
+        drawn = [n for n in self.names if any(is_number(value) for _, value in self.series(n))][:MOST_PLOTS]
+        return bundle | {"text/html": bundle["text/html"] + (self.plot(*drawn).picture() if drawn else "")}
+
+
+def data_frame(rows: list[dict[str, Any]], instead: str) -> Any:
+    """A ``pandas.DataFrame``. Raises RequestError where pandas is not installed, with what to use instead."""
+    try:
+        import pandas  # type: ignore[import-untyped,unused-ignore]  # its stubs are another package
+    except ImportError as error:
+        fix = f"python -m pip install pandas, or use {instead}"
+        raise RequestError("pandas is not installed", fix=fix) from error
+    return pandas.DataFrame(rows)
 
 
 class Reports:
-    """Reports as they come in: each line is read once, and what is kept of them is bounded: `KEPT`."""
+    """Collects reports as they come in, and keeps at most `MOST_REPORTS` of them.
+
+    Reports of the same names are thinned alike, so that one name that is reported after each other does not
+    vanish.
+    """
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, Report]] = []
-        self._newest: dict[str, Report] = {}
-        self._count = 0
-        self._most = 2 * KEPT
+        """Each with its number among the reports of the same names."""
+        self._made: Counter[frozenset[str]] = Counter()
+        self._every, self._most = 1, MOST_REPORTS
+        self._newest: Report = {}
+        self._last: dict[str, Any] = {}
         self._metrics = Metrics()
 
     def add(self, lines: Iterable[str]) -> None:
-        """Take in the reports among some log lines."""
+        """Take in the reports among log lines."""
         self.take(_reports(lines))
 
     def take(self, rows: Iterable[Report]) -> None:
         """Take in reports."""
         for row in rows:
-            self._rows.append((self._count, row))
-            self._newest.update(dict.fromkeys(row, row))
-            self._count += 1
+            names = frozenset(row)
+            if self._made[names] % self._every == 0:
+                self._rows.append((self._made[names], row))
+            self._made[names] += 1
+            self._newest = row
+            self._last.update(row)
             if len(self._rows) > self._most:
-                self._rows = self._thinned()
-                self._most = max(2 * KEPT, 2 * len(self._rows))  # where each report has a name of its own
-
-    def _thinned(self) -> list[tuple[int, Report]]:
-        """A choice of the reports, from stretches as short as it takes.
-
-        Stretches are counted in reports that were made, so that old ones are not thinner than new ones.
-        """
-        rows, stretch = _without_reruns(self._rows), 1
-        while self._count // stretch * (2 * len(self._newest) + 1) > KEPT:
-            stretch *= 2
-        while True:
-            kept = _kept(rows, stretch) | {id(row) for row in self._newest.values()}
-            if len(kept) <= 1.5 * KEPT or stretch > self._count:
-                return [entry for entry in rows if id(entry[1]) in kept]
-            stretch *= 2
+                self._every *= 2
+                self._rows = [one for one in _without_reruns(self._rows) if one[0] % self._every == 0]
+                self._most = max(MOST_REPORTS, 2 * len(self._rows))  # where each report has its own names
 
     @property
     def metrics(self) -> Metrics:
         """What has been reported so far; the same object as long as nothing new has."""
-        if self._metrics.count != self._count:
-            self._metrics = Metrics(tuple(row for _, row in self._rows), self._count)
+        count = sum(self._made.values())
+        if self._metrics.count != count:
+            rows = [row for _, row in self._rows]
+            rows += [] if rows and rows[-1] is self._newest else [self._newest]
+            self._metrics = Metrics(tuple(rows), count, dict(self._last))
         return self._metrics
 
 
-def sparkline(values: Iterable[float], *, width: int = _SPARK_WIDTH) -> str:
-    """The course of some numbers in one line of text.
-
-    >>> sparkline([1, 2, 3, 4])
-    '▁▃▆█'
-    """
-    finite = list(filter(is_number, values))
-    if not finite:
-        return ""
-    count = min(width, len(finite))
-    picked = [finite[round(i * (len(finite) - 1) / max(1, count - 1))] for i in range(count)]
-    low, span = min(picked), max(picked) - min(picked)
-    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1)) if span else 0] for value in picked)
+def _without_reruns(rows: list[tuple[int, Report]]) -> list[tuple[int, Report]]:
+    """The rows without those of steps that ran again after a restart."""
+    seen: set[tuple[object, str]] = set()
+    kept = []
+    for place, (number, row) in reversed(list(enumerate(rows))):
+        values = {(row.get("step", f"row {place}"), name) for name in row if name not in _AXES}
+        if not values <= seen:
+            kept.append((number, row))
+        seen |= values
+    return kept[::-1]
 
 
-def _reports(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+def _reports(lines: Iterable[str]) -> Iterator[Report]:
     for line in lines:
-        if not line.startswith(contract.METRIC_MARKER):
-            continue
-        try:
-            report = json.loads(line[len(contract.METRIC_MARKER) :])
-        except (ValueError, RecursionError):
-            continue  # a line cut short by a killed rank, or one that is no report
-        if isinstance(report, dict):
-            yield MappingProxyType({name: _NO_NUMBERS.get(value, value) for name, value in _hashable(report)})
+        if line.startswith(contract.METRIC_MARKER):
+            report = _json_of(line, contract.METRIC_MARKER)
+            if report is not None:
+                yield MappingProxyType(
+                    {n: _NOT_FINITE.get(v, v) for n, v in report.items() if _is_plain(n, v)}
+                )
 
 
-def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in report.items():
-        if not isinstance(value, (dict, list)) and (name not in _AXES or is_number(value)):
-            yield name, value
+def _is_plain(name: str, value: object) -> bool:
+    return not isinstance(value, (dict, list)) and (name not in _AXES or is_number(value))
 
 
-def short(value: float) -> str:
-    """A number as a table shows it.
-
-    >>> short(0.25), short(20_000), short(float("nan")), short(10**400)
-    ('0.25', '20,000', 'nan', '1.000e+400')
-    """
-    if abs(value) >= LARGEST and value not in (math.inf, -math.inf):
-        return f"{Decimal(value):.4g}"
-    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+def _json_of(line: str, marker: str) -> dict[str, Any] | None:
+    """The object behind a marker; None for a line that a killed rank cut short."""
+    try:
+        found = json.loads(line[len(marker) :])
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def figure(value: object) -> str:
-    """A value of a metric as a table has it: a number, or what was reported in its place.
+    """A value of a metric for a table: a number, or what was reported in its place.
 
     >>> figure(2.5), figure("diverged"), figure(None)
     ('2.5', 'diverged', '')
@@ -221,79 +292,60 @@ def figure(value: object) -> str:
     return short(value) if isinstance(value, (int, float)) else "" if value is None else str(value)
 
 
-def _kept(rows: Iterable[tuple[int, Report]], stretch: int) -> set[int]:
-    """Of every stretch the first report, those with a name's lowest and highest value, and those at which a
-    name first and last turns from numbers to NaN, to a text or back: the one before and the one after."""
-    kept: set[int] = set()
-    before: dict[str, tuple[str, int]] = {}
-    for _, some in groupby(rows, key=lambda entry: entry[0] // stretch):
-        found: dict[str, list[tuple[float, int]]] = {}
-        turns: dict[str, list[tuple[int, int]]] = {}
-        for place, (_, row) in enumerate(some):
-            if not place:
-                kept.add(id(row))
-            for name, value in row.items():
-                if name in _AXES:
-                    continue
-                now = ("" if is_number(value) else repr(value)), id(row)
-                if now[0] == "":
-                    found.setdefault(name, []).append((value, id(row)))
-                last = before.get(name, now)
-                if last[0] != now[0]:
-                    turns.setdefault(name, []).append((last[1], now[1]))
-                before[name] = now
-        for values in found.values():
-            kept.update((min(values)[1], max(values)[1]))
-        for pairs in turns.values():
-            kept.update((*pairs[0], *pairs[-1]))
-    return kept
+_HIGHEST = ("celsius", "throttled")
+"""Of a node's GPUs the highest value counts; of ``busy`` the mean, of watts and memory the sum."""
+_OF_NODE = ("cpu_cores", "memory_mib")
+_TOTALS = ("busy_s", "gpu_s")
 
 
-def _without_reruns(rows: list[tuple[int, Report]]) -> list[tuple[int, Report]]:
-    """The rows without the values that a later report of the same step replaces."""
-    seen: set[tuple[object, str]] = set()
-    left: list[tuple[int, Report]] = []
-    for place, row in reversed(rows):
-        step = row.get("step")
-        named = {(step, name) for name in row if name not in _AXES} if "step" in row else set()
-        replaced = {name for _, name in named & seen}
-        seen |= named
-        if not replaced:
-            left.append((place, row))
-        elif len(replaced) < len(named):
-            left.append((place, {name: value for name, value in row.items() if name not in replaced}))
-    return left[::-1]
+class MachineUse:
+    """What the nodes of a job sample every 15 s: GPUs, CPUs, memory, in names such as ``node0.gpu_busy``."""
 
+    def __init__(self) -> None:
+        self._reports = Reports()
+        self._totals: dict[int, tuple[float, float]] = {}
+        self._before = (0.0, 0.0)
+        self._busy: dict[int, float] = {}
 
-def _plot(name: str, points: tuple[tuple[float, float], ...]) -> str:
-    """An SVG line of one metric, self-contained, with at most two points a column of pixels."""
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    left, right, low, high = min(xs), max(xs), min(ys), max(ys)
-    wide, tall = right - left or 1, high - low or 1
-    width = _PLOT_WIDTH - 2 * _MARGIN
-    drawn = thinned([((x - left) / wide * width, (y - low) / tall * (_PLOT_HEIGHT - 40)) for x, y in points])
-    path = " ".join(f"{_MARGIN + int(x)},{_PLOT_HEIGHT - 18 - y:.1f}" for x, y in drawn)
-    course = f"{short(ys[0])} to {short(ys[-1])}, steps {short(left)} to {short(right)}"
-    label = safe_html(f"{cut(name)}: {course}")
-    return (
-        f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}" role="img" aria-label="{label}">'
-        f'<text x="10" y="14" font-size="12" fill="currentColor">{label}</text>'
-        f'<polyline points="{path}" fill="none" stroke="#1a73e8" stroke-width="1.5"/></svg>'
-    )
+    def add(self, lines: Iterable[LogLine]) -> None:
+        """Take in the samples among log lines."""
+        for line in lines:
+            if line.rank is None and line.message.startswith(contract.GAUGE_MARKER):
+                sample = _json_of(line.message, contract.GAUGE_MARKER) or {}
+                node = line.node_rank if line.node_rank is not None else whole(sample.get("node"))
+                if node is not None and is_number(sample.get("time")):
+                    self._reports.take([self._row(node, sample)])
 
+    @property
+    def metrics(self) -> Metrics:
+        """A row for each sample."""
+        return self._reports.metrics
 
-def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Points in pixels, of each column of them the lowest and the highest, in their order: no spike is lost.
+    @property
+    def share(self) -> float | None:
+        """The share of the GPUs' time in which kernels ran, while ranks ran; None without a GPU."""
+        busy_s, gpu_s = (sum(column) for column in zip(self._before, *self._totals.values()))
+        return busy_s / gpu_s if gpu_s else None
 
-    >>> thinned([(0.0, 1.0), (0.2, 9.0), (0.4, 0.0), (7.1, 5.0)])
-    [(0.2, 9.0), (0.4, 0.0), (7.1, 5.0)]
-    """
-    columns: dict[int, tuple[int, int]] = {}
-    for place, (x, y) in enumerate(points):
-        low, high = columns.get(int(x), (place, place))
-        if y < points[low][1]:
-            low = place
-        elif y > points[high][1]:
-            high = place
-        columns[int(x)] = low, high
-    return [points[place] for pair in columns.values() for place in sorted(set(pair))]
+    @property
+    def busy(self) -> float | None:
+        """The mean of the nodes' latest samples, in percent; None without a GPU."""
+        return sum(self._busy.values()) / len(self._busy) if self._busy else None
+
+    def _row(self, node: int, sample: Report) -> Report:
+        listed = sample.get("gpus")
+        gpus = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        row = {name: sample[name] for name in _OF_NODE if is_number(sample.get(name))}
+        for name in dict.fromkeys(name for one in gpus for name in one):
+            values = [one[name] for one in gpus if is_number(one.get(name))]
+            if values:
+                row[f"gpu_{name}"] = max(values) if name in _HIGHEST else sum(values)
+        if "gpu_busy" in row:
+            row["gpu_busy"] /= len(gpus)
+            self._busy[node] = row["gpu_busy"]
+        if all(is_number(sample.get(name)) for name in _TOTALS):
+            before, totals = self._totals.get(node, (0.0, 0.0)), (sample["busy_s"], sample["gpu_s"])
+            if totals[1] < before[1]:  # a new attempt counts from 0
+                self._before = (self._before[0] + before[0], self._before[1] + before[1])
+            self._totals[node] = totals
+        return {"time": sample["time"], **{f"node{node}.{name}": value for name, value in row.items()}}

@@ -1,4 +1,4 @@
-"""Tries again what failed in passing. The only room that knows tenacity.
+"""Tries again what failed in passing. The one module that uses tenacity.
 
 A policy is a value; clock, sleep and dice are parameters, so a test needs no patching and no waiting.
 Only `TransientError` is tried again: whoever translates a provider's answers decides what is transient.
@@ -6,11 +6,10 @@ Only `TransientError` is tried again: whoever translates a provider's answers de
 
 from __future__ import annotations
 
-import itertools
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -106,14 +105,9 @@ def retried(
     >>> retried(lambda: 42)
     42
     """
+    from tenacity import Retrying, retry_if_exception
+
     started = now()
-    try:
-        return call()
-    except unless:
-        raise
-    except TransientError as error:
-        calls = _after(error, call)
-    from tenacity import Retrying, retry_if_exception  # loaded with the first call that fails
 
     def left_s(state: RetryCallState) -> float:
         # tenacity counts its own sleeps: with a sleep that moves no clock this still ends
@@ -126,24 +120,17 @@ def retried(
     def pause_s(state: RetryCallState) -> float:
         return _pause_s(policy, _error(state), state.attempt_number, left_s(state), dice())
 
-    def said(state: RetryCallState) -> None:
+    def before_sleep(state: RetryCallState) -> None:
         left = left_s(state)
         log.debug("try %d failed, and %.1f s are left: %s", state.attempt_number, left, _error(state))
         if left < policy.budget_s - TOLD_S:
             tell(f"{_error(state).what}; it is tried again for {left:.0f} s at most")
 
     passing = retry_if_exception(lambda one: isinstance(one, TransientError) and not isinstance(one, unless))
-    again = Retrying(stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=said, reraise=True)
-    return again(lambda: next(calls)())
-
-
-def _after(error: TransientError, call: Callable[[], T]) -> Iterator[Callable[[], T]]:
-    """The calls that tenacity makes: the first has failed already, and does so once more."""
-
-    def failed() -> T:
-        raise error
-
-    return itertools.chain([failed], itertools.repeat(call))
+    retrying = Retrying(
+        stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=before_sleep, reraise=True
+    )
+    return retrying(call)
 
 
 def _pause_s(policy: Policy, error: TransientError, number: int, left_s: float, drawn: float) -> float:

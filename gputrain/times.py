@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -39,6 +40,7 @@ def moment_of(text: object) -> datetime | None:
         return None
 
 
+@lru_cache(maxsize=64)  # each object of a list asks for that of the same answer
 def moment_of_header(text: object) -> datetime | None:
     """A moment of an HTTP header, such as ``Date``; None for anything else.
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests import distributions, present
+from tests import distributions
 
 os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever this machine's user has refreshed
 _HOMES = itertools.count()
@@ -34,14 +34,6 @@ def pytest_collection_finish():
     """What is loaded by now stays, so no round of the garbage collector need walk over it."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_ignore_collect(collection_path):
-    """A test of a backend that is not in this tree is left out, and a folder whose conftest needs it."""
-    file = collection_path / "conftest.py" if collection_path.is_dir() else collection_path
-    if present.ABSENT and file.suffix == ".py" and file.exists() and present.needs(file) & present.ABSENT:
-        return True
-    return None
 
 
 @pytest.fixture(autouse=True)

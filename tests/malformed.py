@@ -37,13 +37,12 @@ WRONG = {
     "output_dir": ["", {}],
     "max_run_duration": ["-1h", "0s", "1.5h", "soon", 3600, None, "29d", ""],
     "max_wait_duration": ["-1h", 60, "", "1 h"],
+    "price_per_hour": [0, -1, "400", float("nan"), 1e9],
     "max_cost": [0, -1, "400", float("nan"), float("inf"), True],
     "max_restarts": [-1, 1.5, "3", None, True],
     "labels": [["a"], "a=b", 3],
     "name": ["Bert", "", "-a", "a-", "a" * 60, "a_b", 3],
     "launcher": ["mpirun", "", 3],
-    "no_such_field": [1],
-    "gpus": ["H100:2"],
 }
 ENTRIES = ("script", "module", "command", "function")
 

@@ -23,8 +23,6 @@ class Road:
     ANSWERS = True
     """Whether its agents can be asked where ranks stand."""
     HAS_GPUS = False
-    NAMES_ARE_SHARED = False
-    """Whether tenants of one project cannot have a job under one key at once."""
 
     def __init__(self):
         self.environment = {}

@@ -34,7 +34,7 @@ def picture(path, theme, folder):
         "--headless",
         "--no-sandbox",
         "--hide-scrollbars",
-        f"--window-size=1000,{3050 if path.stem == 'this-machine' else 2350}",
+        f"--window-size=1000,{3300 if path.stem == 'this-machine' else 2350}",
     ]
     shot = HERE / f"{path.stem}-{theme}.png"
     subprocess.run(

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 from gputrain import catalog
-from gputrain.catalog import ProvisioningModel, Service
-from gputrain.catalog.machine_types import ATTACHMENTS
-from gputrain.catalog.names import NOT_SOLD
-from gputrain.tables import Table
+from gputrain.catalog import NOT_SOLD, ProvisioningModel, Service
+from gputrain.display.table import Table
 
 PAGE = Path(__file__).with_name("catalog.md")
 BEGIN, END = "<!-- {}: written by catalog_tables.py -->", "<!-- end of {} -->"
@@ -23,7 +21,7 @@ def hosts() -> Table:
             *(limit.gpu, limit.gpu_count, limit.max_vcpus, limit.max_memory_gib),
             catalog.shapes(limit.gpu, limit.gpu_count)[0].machine_type,
         )
-        for limit in ATTACHMENTS
+        for limit in catalog.attachments()
     ]
     columns = ("GPU", "count", "most vCPUs", "most GiB", "host unless you name one")
     return Table(columns=columns, rows=rows, right=columns[1:4])

@@ -16,8 +16,6 @@ Example:
 
 from __future__ import annotations
 
-import threading
-
 from gputrain_emulator.cloud import Cloud
 
 __all__ = ["Cloud", "start"]
@@ -73,7 +71,6 @@ def start(
         anonymous=anonymous,
         polls_move_clock=polls_move_clock,
     )
-    threading.Thread(target=_sweep, name="emulator-sweep", daemon=True).start()
     if live:
         from gputrain_emulator.live import LiveMode
 
@@ -83,9 +80,3 @@ def start(
             cloud.close()
             raise
     return cloud
-
-
-def _sweep() -> None:
-    from gputrain_emulator import folders
-
-    folders.sweep()

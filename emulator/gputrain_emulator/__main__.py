@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import tempfile
 import traceback
 from queue import SimpleQueue
 
 import gputrain_emulator
+from gputrain_emulator import gcloud
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -89,10 +91,13 @@ def _welcome(cloud: gputrain_emulator.Cloud) -> str:
         token = cloud.world.callers.issue(cloud.owner)
         served += f"it runs what comes, so it wants this token: {token}\n"
         url = f"{url}/_emulator/as/{token}"
+    variables = gcloud.environment(url, f"{tempfile.gettempdir()}/gputrain-gcloud", project=project)
+    exports = " ".join(f"{name}={value}" for name, value in variables.items())
     return (
         f"{served}"
         f"gputrain comes here after: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={project}\n"
-        f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket'
+        f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket\n'
+        f"gcloud comes here after: export {exports}"
     )
 
 

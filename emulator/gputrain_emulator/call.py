@@ -6,10 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gputrain_emulator.routes import Method
+from gputrain_emulator.errors import Style
 
 if TYPE_CHECKING:
     from gputrain_emulator.world import Caller, Project, World
+
+
+MAX_JSON_BODY = 10 << 20
+"""Larger JSON requests are refused with 413 (Google's API front end: 10 MB, unverified)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One method of one service, by the id that Google's discovery documents give it."""
+
+    id: str
+    service: str
+    """``compute`` of ``compute.googleapis.com``."""
+    style: Style
+    verb: str
+    template: str
+    body: str | None = None
+    """Name of the request's field that the body fills; ``*`` for the whole request; None for no body."""
+    request: str = ""
+    """Name of the request message: of the query, and of the body in it."""
+    response: str = ""
+    """Name of the response message; empty where no selection of fields is checked."""
+    is_raw: bool = False
+    """The handler reads the body itself, from ``call.raw_body``."""
+    max_body: int = MAX_JSON_BODY
 
 
 @dataclass(kw_only=True)
@@ -17,8 +42,7 @@ class Call:
     """A request that has been routed, authenticated and read.
 
     ``params`` holds the path's variables, ``query`` the query parameters and ``body`` the document, all in
-    Google's JSON form (camelCase, 64-bit integers as strings); for hand-written routes ``body`` is None and
-    ``raw_body`` the bytes.
+    Google's JSON form (camelCase, 64-bit integers as strings).
     """
 
     world: World
@@ -27,8 +51,6 @@ class Call:
     query: Mapping[str, Any]
     body: dict[str, Any]
     raw_body: bytes = b""
-    large: memoryview | None = None
-    """The bytes where they are too many for the memory; ``raw_body`` is empty then."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Request headers, names in lower case."""
     caller: Caller
@@ -37,15 +59,9 @@ class Call:
     """``http://127.0.0.1:PORT``, as the client addressed us."""
     path: str = ""
     query_all: Mapping[str, list[str]] = field(default_factory=dict)
-    """Every value of every query parameter, as sent; ``query`` of a hand-written route holds the last of
-    each."""
+    """Every value of every query parameter, as sent."""
     stale_s: float = 0.0
     """Lists must show the world as it was this long ago."""
-
-    @property
-    def content(self) -> bytes | memoryview:
-        """The bytes, however many they are."""
-        return self.raw_body if self.large is None else self.large
 
     @property
     def owner(self) -> Project:
@@ -60,6 +76,6 @@ class Reply:
     """An answer that is more than a JSON document: other status, other bytes, headers."""
 
     status: int = 200
-    body: bytes | memoryview | dict[str, Any] = b""
+    body: bytes | dict[str, Any] = b""
     content_type: str = "application/json; charset=UTF-8"
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gputrain_emulator import facts, services
 from gputrain_emulator.admin import run_command
 from gputrain_emulator.clock import Clock
-from gputrain_emulator.compute import Compute, endings
+from gputrain_emulator.compute import Compute, lifecycle
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.endpoints import Endpoints
 from gputrain_emulator.exchanges import Seen
@@ -64,7 +64,7 @@ class Cloud:
         self.clock.failed = self.dispatcher.fail
         self.server = Server(self.dispatcher, host=host, port=port)
         self.world.base_url = self.server.url
-        self.endpoints = Endpoints(self.server.url, self.dispatcher)
+        self.endpoints = Endpoints(self.server.url)
         self.owner = self.world.callers.add(f"owner@{project}.example.com")
         self.server.start()
 
@@ -78,7 +78,6 @@ class Cloud:
         """Stop everything; safe to call twice."""
         self.dispatcher.stopping.set()
         self.world.runtime.close()
-        self.endpoints.close()
         self.server.stop()
         self.clock.close()
         self.world.close()
@@ -215,22 +214,22 @@ class Cloud:
             vm = self.compute.find_vm(instance)
             if vm.model != "SPOT":
                 raise ValueError(f"Google preempts Spot VMs only, and {vm.name} is {vm.model}")
-            endings.preempt(self.compute, vm, to_stock=to_stock)
+            lifecycle.preempt(self.compute, vm, to_stock=to_stock)
 
     def host_error(self, instance: str) -> None:
         """The VM's host is lost this instant."""
         with self.world.lock:
-            endings.host_error(self.compute, self.compute.find_vm(instance))
+            lifecycle.host_error(self.compute, self.compute.find_vm(instance))
 
     def maintenance(self, instance: str) -> None:
         """The VM's host goes into maintenance; a GPU VM is terminated for it."""
         with self.world.lock:
-            endings.maintain(self.compute, self.compute.find_vm(instance))
+            lifecycle.maintain(self.compute, self.compute.find_vm(instance))
 
     def power_off(self, instance: str) -> None:
         """The guest powers itself off."""
         with self.world.lock:
-            endings.guest_terminated(self.compute, self.compute.find_vm(instance))
+            lifecycle.guest_terminated(self.compute, self.compute.find_vm(instance))
 
     def serial(self, instance: str, text: str) -> None:
         """The guest writes to its serial port."""

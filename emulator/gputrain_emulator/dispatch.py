@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from gputrain_emulator import messages, partial, rates, schema, world
-from gputrain_emulator.call import Call, Reply
+from gputrain_emulator.call import Call, Method, Reply
 from gputrain_emulator.errors import ApiError, Style, bad_request
 from gputrain_emulator.exchanges import Request, RequestLog, Seen
 from gputrain_emulator.faults import (
@@ -29,7 +29,7 @@ from gputrain_emulator.faults import (
     Truncate,
 )
 from gputrain_emulator.polls import Polls
-from gputrain_emulator.routes import Answer, Method, Routes
+from gputrain_emulator.routes import Answer, Routes
 
 
 class Dropped(Exception):
@@ -70,7 +70,7 @@ class Dispatcher:
         style, method_id, caller = Style.PLATFORM, "", ""
         query = parse_qs(url.query, keep_blank_values=True)
         try:
-            method, params = self.routes.match(request.verb, url.path, query)
+            method, params = self.routes.match(request.verb, url.path)
             style, method_id = method.style, method.id
             who = self._caller(method, request)
             caller = who.email
@@ -169,23 +169,14 @@ class Dispatcher:
             query={},
             body={},
             raw_body=request.body,
-            large=request.large,
             headers=request.headers,
             caller=who,
             base_url=(f"http://{host}" if host else self.world.base_url) + request.prefix,
             path=urlsplit(request.target).path,
             query_all=query,
         )
-        if not method.request:
-            call.query = {key: texts[-1] for key, texts in query.items()}
-            unknown = (
-                [] if method.query is None else sorted(query.keys() - method.query - schema.SYSTEM_PARAMETERS)
-            )
-            if unknown:
-                raise bad_request([("", schema.unknown_parameter(name)) for name in unknown])
-        else:
-            call.query = schema.read_query(messages.message(method.request), query)
-            call.body = _read_body(method, request)
+        call.query = schema.read_query(messages.message(method.request), query)
+        call.body = {} if method.is_raw else _read_body(method, request)
         call.project = self.project(method, params)
         return call
 

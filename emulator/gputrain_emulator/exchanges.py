@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import parse_qs, quote, urlsplit
 
 
 @dataclass(kw_only=True)
@@ -18,8 +17,6 @@ class Request:
     target: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    large: memoryview | None = None
-    """The body where it is too large for the memory (`bodies`); the other is empty then."""
     prefix: str = ""
     """``/_emulator/as/TOKEN`` where the client was given an address that holds its token."""
 
@@ -42,10 +39,9 @@ def unwrapped(request: Request) -> Request:
 
 
 def as_meant(request: Request) -> Request:
-    """The plain request that Google's other ways of saying it stand for, `unwrapped` too.
+    """The plain request that one with its verb in a header stands for, `unwrapped` too.
 
-    A verb in a header, with the query in the body, is how googleapiclient sends a GET of more than 2,048
-    characters; a selection may be in a header and a token in the query (Google's system parameters).
+    With the query in the body it is how googleapiclient sends a GET of more than 2,048 characters.
     """
     request = unwrapped(request)
     headers = request.headers
@@ -53,18 +49,11 @@ def as_meant(request: Request) -> Request:
     if request.verb == "POST" and wanted in OVERRIDES:
         request = replace(request, verb=wanted)
         if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            request = replace(request, target=_with(request.target, request.body.decode("latin-1")), body=b"")
-    mask = headers.get("x-goog-fieldmask")
-    if mask and "fields=" not in request.target:
-        request = replace(request, target=_with(request.target, f"fields={quote(mask)}"))
-    if "access_token=" in request.target and not headers.get("authorization"):
-        given = parse_qs(urlsplit(request.target).query).get("access_token", [""])[-1]
-        request = replace(request, headers={**headers, "authorization": f"Bearer {given}" if given else ""})
+            mark = "&" if "?" in request.target else "?"
+            request = replace(
+                request, target=f"{request.target}{mark}{request.body.decode('latin-1')}", body=b""
+            )
     return request
-
-
-def _with(target: str, query: str) -> str:
-    return f"{target}{'&' if '?' in target else '?'}{query}"
 
 
 @dataclass(frozen=True, kw_only=True)

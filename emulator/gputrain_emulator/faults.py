@@ -122,7 +122,6 @@ class OperationFails(Fault):
     phase = Phase.OPERATION
     errors: Sequence[Mapping[str, Any]]
     http_status: int | None = None
-    http_message: str | None = None
 
 
 HTML_502 = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"

@@ -1,9 +1,8 @@
-"""Folders of what guests and clients write, and their removal, however the emulator ends."""
+"""Folders of what guests and clients write, and their removal."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -11,55 +10,13 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-PREFIX = "gputrain-emulator-files-"
-
 
 class OwnFolder:
-    """A folder under the system's temporary one, which goes with this process.
-
-    It is held by a lock that the kernel lets go however the process ends; after a SIGKILL a later start
-    finds it so and removes it (`sweep`).
-    """
+    """A folder under the system's temporary one, which goes with this process unless that is killed."""
 
     def __init__(self) -> None:
-        while True:
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-            lock = _lock(self.path, fcntl.LOCK_EX)
-            if self.path.exists():  # else a sweep came between
-                break
-        self.close = weakref.finalize(self, _end, self.path, lock)
-
-
-def sweep() -> None:
-    """Remove the folders that emulators of this user have left behind."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        lock = _lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if lock >= 0:
-            _end(path, lock)
-
-
-def _lock(path: Path, how: int) -> int:
-    """The descriptor that locks a folder; -1 where it is none, is not this user's, or is somebody's."""
-    try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return -1
-    try:
-        held = os.fstat(folder)
-        if held.st_uid == os.geteuid():
-            fcntl.flock(folder, how)
-            if os.path.samestat(held, os.lstat(path)):
-                return folder
-    except OSError:  # somebody holds it, it went meanwhile, or this file system has no locks
-        pass
-    os.close(folder)
-    return -1
-
-
-def _end(path: Path, lock: int) -> None:
-    remove(path)
-    if lock >= 0:
-        os.close(lock)
+        self.path = Path(tempfile.mkdtemp(prefix="gputrain-emulator-files-"))
+        self.close = weakref.finalize(self, remove, self.path)
 
 
 def remove(folder: Path) -> None:

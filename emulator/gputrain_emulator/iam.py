@@ -1,4 +1,4 @@
-"""Projects, service accounts and secrets, as far as a preflight and a container look at them.
+"""Projects, service accounts and secrets, as far as doctor and a container read them.
 
 Resource Manager v1 and v3 `projects.get` and `testIamPermissions`, IAM v1 `serviceAccounts`, Secret Manager
 v1 `versions.access`.
@@ -18,10 +18,10 @@ from gputrain_emulator.call import Call
 from gputrain_emulator.clock import EPOCH, zulu_time
 from gputrain_emulator.errors import ApiError, Style, error_info
 from gputrain_emulator.routes import Service
-from gputrain_emulator.shapes import read
 from gputrain_emulator.world import Project, api_disabled, unknown_project
 
 MAX_PERMISSIONS = 100
+_TEST = "iam.TestIamPermissionsRequest"
 
 RESOURCE_MANAGER = Service(name="cloudresourcemanager", style=Style.PLATFORM)
 IAM = Service(name="iam", style=Style.PLATFORM)
@@ -33,7 +33,6 @@ SECRETS = Service(name="secretmanager", style=Style.PLATFORM)
     "/v1/projects/{project}",
     "cloudresourcemanager.projects.get",
     permission="resourcemanager.projects.get",
-    query=frozenset(),
 )
 def get_v1(call: Call) -> dict[str, Any]:
     project = call.owner
@@ -52,7 +51,6 @@ def get_v1(call: Call) -> dict[str, Any]:
     "/v3/projects/{project}",
     "cloudresourcemanager.projects.get.v3",
     permission="resourcemanager.projects.get",
-    query=frozenset(),
 )
 def get_v3(call: Call) -> dict[str, Any]:
     project = call.owner
@@ -72,7 +70,7 @@ def get_v3(call: Call) -> dict[str, Any]:
     "/v1/projects/{project}:testIamPermissions",
     "cloudresourcemanager.projects.testIamPermissions",
     permission="-",
-    query=frozenset(),
+    body=_TEST,
 )
 def test_v1(call: Call) -> dict[str, Any]:
     return _tested(call)
@@ -83,18 +81,13 @@ def test_v1(call: Call) -> dict[str, Any]:
     "/v3/projects/{project}:testIamPermissions",
     "cloudresourcemanager.projects.testIamPermissions.v3",
     permission="-",
-    query=frozenset(),
+    body=_TEST,
 )
 def test_v3(call: Call) -> dict[str, Any]:
     return _tested(call)
 
 
-@IAM.route(
-    "GET",
-    "/v1/projects/{owner}/serviceAccounts/{account}",
-    "iam.serviceAccounts.get",
-    query=frozenset(),
-)
+@IAM.route("GET", "/v1/projects/{owner}/serviceAccounts/{account}", "iam.serviceAccounts.get")
 def get_account(call: Call) -> dict[str, Any]:
     email, project = _account(call)
     unique = str(10**20 + zlib.crc32(email.encode()))
@@ -115,7 +108,7 @@ def get_account(call: Call) -> dict[str, Any]:
     "/v1/projects/{owner}/serviceAccounts/{account}:testIamPermissions",
     "iam.serviceAccounts.testIamPermissions",
     permission="-",
-    query=frozenset(),
+    body=_TEST,
 )
 def test_account(call: Call) -> dict[str, Any]:
     _account(call)
@@ -126,7 +119,6 @@ def test_account(call: Call) -> dict[str, Any]:
     "GET",
     "/v1/projects/{project}/secrets/{secret}/versions/{version}:access",
     "secretmanager.versions.access",
-    query=frozenset(),
 )
 def access_secret(call: Call) -> dict[str, Any]:
     project, secret, version = call.owner, call.params["secret"], call.params["version"]
@@ -143,7 +135,7 @@ def access_secret(call: Call) -> dict[str, Any]:
 
 
 def _tested(call: Call) -> dict[str, Any]:
-    asked = read({"permissions": [str]}, call.raw_body).get("permissions", [])
+    asked = call.body.get("permissions", [])
     if not asked or len(asked) > MAX_PERMISSIONS:
         raise ApiError(400, f"Between 1 and {MAX_PERMISSIONS} permissions are needed, got {len(asked)}.")
     for permission in asked:

@@ -71,6 +71,12 @@ def _lines(file: str) -> dict[str, str]:
     return {line.partition("\t")[0]: line for line in tables.lines(file)}
 
 
+def declare(name: str, fields: str) -> str:
+    """Keep a message that no table has: its fields as the tables write them, parted by blanks."""
+    _lines("messages.tsv")[name] = "\t".join([name, *fields.split()])
+    return name
+
+
 def _field(text: str) -> Field:
     """``disks:*message@google.cloud.compute.v1.AttachedDisk`` and its like."""
     names, _, rest = text.partition(":")

@@ -50,12 +50,12 @@ def clock_skew() -> Refuse:
     return invalid_grant(_BAD_TIMES)
 
 
-@SERVICE.route("POST", "/token", "oauth.token", permission="-", needs_api=False)
+@SERVICE.route("POST", "/token", "oauth.token", permission="-", needs_api=False, is_raw=True)
 def token(call: Call) -> dict[str, Any]:
     return _token(call)
 
 
-@SERVICE.route("POST", "/oauth2/v4/token", "oauth.token.v4", permission="-", needs_api=False)
+@SERVICE.route("POST", "/oauth2/v4/token", "oauth.token.v4", permission="-", needs_api=False, is_raw=True)
 def token_v4(call: Call) -> dict[str, Any]:
     return _token(call)
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator import messages
-from gputrain_emulator.call import Reply
+from gputrain_emulator.call import Method, Reply
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.routes import Method
 
 Tree = dict[str, "Tree"]
 

@@ -1,24 +1,38 @@
-"""The filter language that Cloud Logging and Vertex AI lists share: text in, a tree out.
+"""The filters of Google's lists: text in, a test of a document out.
 
 It is Google's AIP-160 grammar as cloud.google.com/logging/docs/view/logging-query-language describes it
 (read 2026-11-20): `NOT` binds tightest, then `OR`, then `AND`; two terms side by side are an `AND`;
-`--` starts a comment; a field path may hold quoted parts; `field=(a OR b)` spreads over its values.
+`--` starts a comment; a field path may hold quoted parts; `field=(a OR b)` spreads over its values. Compute
+Engine's older `name eq REGEX` is read too. What a leaf means is the list's own: see `compiled`.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-_BLANK = re.compile(r"(?:\s|--[^\n]*)+")
+_BLANK = re.compile(r"(?:\s|--[^\n]*)*")
 _QUOTED = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 _PART = rf"(?:{_QUOTED}|[^\s()\"'=<>!:,.]+)"
 _PATH = re.compile(rf"{_PART}(?:\.{_PART})*", re.DOTALL)
 _VALUE = re.compile(rf"{_QUOTED}|[^\s()\"',=<>!:][^\s()\"',]*", re.DOTALL)
-_OPERATOR = re.compile(r"!=|=~|!~|>=|<=|=|>|<|:")
+_OPERATOR = re.compile(r"!=|=~|!~|>=|<=|=|>|<|:|(?:eq|ne)(?=[\s\"'])")
 _WORD = re.compile(r"(AND|OR|NOT)(?=[\s()\"']|$)")
+# Google's engine takes linear time for a pattern, Python's does not: the worst are refused.
+_REPEATED = re.compile(r"[*+]|\{[0-9,]+\}")
+_MOST_REPEATS = 8
 _DEPTH = 50  # deeper nesting than this is refused, not recursed into
+
+ORDER: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        "=": operator.eq, ":": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+        ">": operator.gt, ">=": operator.ge,
+    }
+)  # fmt: skip
 
 
 class FilterError(ValueError):
@@ -26,145 +40,97 @@ class FilterError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """`path operator value`; `quoted` tells `"*"` from `*`."""
+class Leaf:
+    """`path operator value`, a bare word (no operator), or `path(value)` (operator `(`)."""
 
     path: tuple[str, ...]
-    operator: str
-    value: str
+    operator: str = ""
+    value: str = ""
     quoted: bool = False
+    """Tells `"*"` from `*`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Text:
-    """A bare word or quoted string that is looked for everywhere."""
-
-    value: str
+Test = Callable[[Any], bool]
+Meaning = Callable[[Leaf], Test]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
-    """`name(argument)`, as in `log_id("stderr")`."""
-
-    name: str
-    argument: str
-
-
-Leaf = Comparison | Text | Call
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Not:
-    node: Node
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Every:
-    nodes: tuple[Node, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Some:
-    nodes: tuple[Node, ...]
-
-
-Node = Leaf | Not | Every | Some
-
-
-def parse(text: str) -> Node:
-    """The tree of a filter; an empty filter is the `Every` of nothing, which holds always.
+def compiled(text: str, meaning: Meaning) -> Test:
+    """The test that a filter is, given the test that each of its leaves is; an empty one holds always.
 
     Raises:
-        FilterError: where the text stops being a filter.
+        FilterError: where the text stops being a filter, or `meaning` says so of a leaf.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, meaning)
     if reader.at_end():
-        return Every(nodes=())
-    node = reader.conjunction(0)
+        return lambda _: True
+    test = reader.conjunction(0, None)
     if not reader.at_end():
         raise reader.error()
-    return node
-
-
-def holds(node: Node, test: Callable[[Leaf], bool]) -> bool:
-    """Whether the filter holds, given what each of its leaves answers."""
-    if isinstance(node, Every):
-        return all(holds(part, test) for part in node.nodes)
-    if isinstance(node, Some):
-        return any(holds(part, test) for part in node.nodes)
-    if isinstance(node, Not):
-        return not holds(node.node, test)
-    return test(node)
-
-
-def leaves(node: Node) -> tuple[Leaf, ...]:
-    """Every leaf of the tree, left to right."""
-    if isinstance(node, (Every, Some)):
-        return tuple(leaf for part in node.nodes for leaf in leaves(part))
-    if isinstance(node, Not):
-        return leaves(node.node)
-    return (node,)
+    return test
 
 
 class _Reader:
-    """Recursive descent over the text; `at` is how far it has been read."""
+    """Recursive descent over the text; `at` is how far it has been read.
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    `over` is the path and the operator that a list of values in brackets spreads over.
+    """
+
+    def __init__(self, text: str, meaning: Meaning) -> None:
+        self.text, self.meaning = text, meaning
         self.at = 0
 
     def at_end(self) -> bool:
         self.skip_blank()
         return self.at >= len(self.text)
 
-    def conjunction(self, depth: int) -> Node:
-        nodes = [self.disjunction(depth)]
+    def conjunction(self, depth: int, over: Leaf | None) -> Test:
+        tests = [self.disjunction(depth, over)]
         while not self.at_end() and self.text[self.at] != ")":
             self.take_word("AND")
-            nodes.append(self.disjunction(depth))
-        return nodes[0] if len(nodes) == 1 else Every(nodes=tuple(nodes))
+            tests.append(self.disjunction(depth, over))
+        return tests[0] if len(tests) == 1 else lambda one: all(test(one) for test in tests)
 
-    def disjunction(self, depth: int) -> Node:
-        nodes = [self.term(depth)]
+    def disjunction(self, depth: int, over: Leaf | None) -> Test:
+        tests = [self.term(depth, over)]
         while self.take_word("OR"):
-            nodes.append(self.term(depth))
-        return nodes[0] if len(nodes) == 1 else Some(nodes=tuple(nodes))
+            tests.append(self.term(depth, over))
+        return tests[0] if len(tests) == 1 else lambda one: any(test(one) for test in tests)
 
-    def term(self, depth: int) -> Node:
+    def term(self, depth: int, over: Leaf | None) -> Test:
         if depth > _DEPTH:
             raise FilterError("filter is nested too deeply")
         if self.take_word("NOT") or self.take_minus():
-            return Not(node=self.term(depth + 1))
+            denied = self.term(depth + 1, over)
+            return lambda one: not denied(one)
         if self.take("("):
-            node = self.conjunction(depth + 1)
-            self.expect(")")
-            return node
+            return self.bracket(depth, over)
+        if over is not None:
+            value, quoted = self.value()
+            if not quoted and "=" in value:
+                raise FilterError("a value list may hold only values")
+            return self.meaning(Leaf(path=over.path, operator=over.operator, value=value, quoted=True))
         return self.restriction(depth)
 
-    def restriction(self, depth: int) -> Node:
+    def restriction(self, depth: int) -> Test:
         path = self.path()
-        if len(path) == 1 and self.text.startswith("(", self.at):
-            return self.call(path[0])
+        if len(path) == 1 and self.take_here("("):
+            value, quoted = self.value()
+            self.expect(")")
+            return self.meaning(Leaf(path=path, operator="(", value=value, quoted=quoted))
         self.skip_blank()
         found = _OPERATOR.match(self.text, self.at)
         if found is None:
-            return Text(value=".".join(path))
+            return self.meaning(Leaf(path=path))
         self.at = found.end()
-        return self.operand(path, found.group(), depth)
-
-    def operand(self, path: tuple[str, ...], operator: str, depth: int) -> Node:
         if self.take("("):
-            node = self.conjunction(depth + 1)
-            self.expect(")")
-            return _spread(node, path, operator)
+            return self.bracket(depth, Leaf(path=path, operator=found.group()))
         value, quoted = self.value()
-        return Comparison(path=path, operator=operator, value=value, quoted=quoted)
+        return self.meaning(Leaf(path=path, operator=found.group(), value=value, quoted=quoted))
 
-    def call(self, name: str) -> Call:
-        self.expect("(")
-        argument, _ = self.value()
+    def bracket(self, depth: int, over: Leaf | None) -> Test:
+        test = self.conjunction(depth + 1, over)
         self.expect(")")
-        return Call(name=name, argument=argument)
+        return test
 
     def path(self) -> tuple[str, ...]:
         self.skip_blank()
@@ -185,17 +151,16 @@ class _Reader:
     def take_word(self, word: str) -> bool:
         self.skip_blank()
         found = _WORD.match(self.text, self.at)
-        if found is None or found.group(1) != word:
-            return False
-        self.at = found.end()
-        return True
+        return found is not None and found.group(1) == word and self.take_here(word)
 
     def take_minus(self) -> bool:
-        follows = self.text[self.at + 1 : self.at + 2]
-        return bool(follows.strip()) and self.take("-")
+        return bool(self.text[self.at + 1 : self.at + 2].strip()) and self.take("-")
 
     def take(self, mark: str) -> bool:
         self.skip_blank()
+        return self.take_here(mark)
+
+    def take_here(self, mark: str) -> bool:
         if not self.text.startswith(mark, self.at):
             return False
         self.at += len(mark)
@@ -211,27 +176,40 @@ class _Reader:
 
     def error(self) -> FilterError:
         self.skip_blank()
-        read = self.text[: self.at]
-        line, column = read.count("\n") + 1, self.at - (read.rfind("\n") + 1) + 1
         token = self.text[self.at : self.at + 20]
         if not token:
-            return FilterError(f"unexpected end of filter at line {line}, column {column}")
-        return FilterError(f"syntax error at line {line}, column {column}, token '{token}'")
-
-
-def _spread(node: Node, path: tuple[str, ...], operator: str) -> Node:
-    if isinstance(node, Text):
-        return Comparison(path=path, operator=operator, value=node.value, quoted=True)
-    if isinstance(node, Every):
-        return Every(nodes=tuple(_spread(part, path, operator) for part in node.nodes))
-    if isinstance(node, Some):
-        return Some(nodes=tuple(_spread(part, path, operator) for part in node.nodes))
-    if isinstance(node, Not):
-        return Not(node=_spread(node.node, path, operator))
-    raise FilterError("a value list may hold only values")
+            return FilterError("unexpected end of filter")
+        return FilterError(f"syntax error at character {self.at + 1}, token '{token}'")
 
 
 def _unquoted(part: str) -> str:
     if part[:1] not in ('"', "'"):
         return part
-    return re.sub(r"\\(.)", r"\1", part[1:-1], flags=re.DOTALL)
+    return re.sub(r"\\([\"'\\])", r"\1", part[1:-1])
+
+
+def regular(text: str) -> re.Pattern[str]:
+    """A regular expression; raises ValueError for what is none, or could keep the emulator busy for ever."""
+    if len(_REPEATED.findall(text)) > _MOST_REPEATS or re.search(r"\)[*+{]", text):
+        raise ValueError("too many repetitions for this emulator")
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+
+
+def is_like(text: str, wanted: str) -> bool:
+    """Whether ``text`` is ``wanted``, in which each ``*`` stands for anything."""
+    first, *rest = wanted.split("*")
+    if not rest:
+        return text == wanted
+    *middle, last = rest
+    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in middle:
+        at = text.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

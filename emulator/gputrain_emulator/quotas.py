@@ -27,8 +27,12 @@ DEFAULTS = {
     "HDB_TOTAL_GB": 1_000_000.0,
     "LOCAL_SSD_TOTAL_GB": 1_000_000.0,
     "PREEMPTIBLE_LOCAL_SSD_GB": 1_000_000.0,
-    "aiplatform.googleapis.com/custom_model_training_cpus": 2400.0,
-    "aiplatform.googleapis.com/custom_model_training_preemptible_cpus": 2400.0,
+    "aiplatform.googleapis.com/custom_model_training_cpus": 1_000_000.0,
+    "aiplatform.googleapis.com/custom_model_training_preemptible_cpus": 1_000_000.0,
+    **{
+        f"aiplatform.googleapis.com/custom_model_training_{family}_cpus": float("inf")
+        for family in ("a2", "a3", "g2", "n2", "n4", "c2", "m1")
+    },
 }
 
 GLOBAL_METRICS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")

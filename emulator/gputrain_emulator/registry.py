@@ -105,7 +105,6 @@ for _verb in ("GET", "HEAD"):
             f"/v2/{_names}/manifests/{{reference}}",
             f"artifactregistry.manifests.{_verb.lower()}{_count}",
             permission="-",
-            query=frozenset(),
         )(read_manifest)
 
 SERVICES = (SERVICE,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import fnmatch
 import functools
@@ -11,48 +12,17 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
-from gputrain_emulator import tables, unserved
+from gputrain_emulator import messages, tables, unserved
+from gputrain_emulator.call import MAX_JSON_BODY, Call, Method
 from gputrain_emulator.errors import ApiError, Style
 
-if TYPE_CHECKING:
-    from gputrain_emulator.call import Call
-
-Handler = Callable[["Call"], Any]
+Handler = Callable[[Call], Any]
 
 _STYLES = {"compute": Style.COMPUTE, "storage": Style.STORAGE}
 """How what Google alone serves is refused; the others write google.rpc.Status."""
-
-LAST = frozenset({"//"})
-"""The mark of a path that is looked for when there is no other, Google's alone included."""
-
-MAX_JSON_BODY = 10 << 20
-"""Larger JSON requests are refused with 413 (Google's API front end: 10 MB, unverified)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Method:
-    """One method of one service, by the id that Google's discovery documents give it."""
-
-    id: str
-    service: str
-    """``compute`` of ``compute.googleapis.com``."""
-    style: Style
-    verb: str
-    template: str
-    body: str | None = None
-    """Name of the request's field that the body fills; ``*`` for the whole request; None for no body."""
-    request: str = ""
-    """Name of the request message; empty for routes written by hand, which are handed the raw body."""
-    response: str = ""
-    """Name of the response message; empty for routes written by hand."""
-    query: frozenset[str] | None = None
-    """Query parameters a hand-written route knows; None means it looks for itself."""
-    max_body: int = MAX_JSON_BODY
-    marks: frozenset[str] = frozenset()
-    """Query parameters that tell its path from others: it is looked for only where all of them are sent."""
 
 
 @dataclass
@@ -92,12 +62,20 @@ class Service:
         *,
         permission: str = "",
         pool: str = "",
-        query: frozenset[str] | None = None,
+        query: str = "",
+        body: str = "",
+        request: str = "",
+        response: str = "",
+        is_raw: bool = False,
         max_body: int = MAX_JSON_BODY,
         needs_api: bool = True,
-        marks: frozenset[str] = frozenset(),
     ) -> Callable[[Handler], Handler]:
-        """Answer a path that no client table lists; the handler reads ``call.raw_body`` itself."""
+        """Answer a path that no table lists.
+
+        ``query`` names its parameters as `messages.declare` takes fields, ``body`` the message of its body;
+        ``request`` a message of the tables instead of both.
+        """
+        resource = f" resource:message@{body}" if body else ""
         self.written.append(
             Method(
                 id=method_id,
@@ -105,9 +83,11 @@ class Service:
                 style=self.style,
                 verb=verb,
                 template=template,
-                query=query,
+                body="resource" if body else None,
+                request=request or messages.declare(method_id, query + resource),
+                response=response,
+                is_raw=is_raw,
                 max_body=max_body,
-                marks=marks,
             )
         )
         return self.method(method_id, permission=permission, pool=pool, needs_api=needs_api)
@@ -151,8 +131,8 @@ class Routes:
     """
 
     def __init__(self, homes: Mapping[str, Collection[str]] = MappingProxyType({})) -> None:
-        self._roots: dict[frozenset[str], dict[str, Any]] = {frozenset(): {}}  # by marks
-        self._marks: tuple[frozenset[str], ...] = ()  # the most telling first
+        self._root: dict[str, Any] = {}
+        self._firsts = {segment for first in homes.values() for segment in first}
         self._waiting = dict(homes)
         self._ready: set[str] = set()  # first segments of which nothing waits
         self._lock = threading.RLock()
@@ -181,40 +161,50 @@ class Routes:
             raise LookupError(f"handlers for methods that data/routes.tsv has not: {sorted(missing)}")
         self.answers.update(service.handlers)
 
-    def match(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
-        """The method that ``verb path`` means, Google's alone included; raises ApiError 404 or 405.
+    def match(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
+        """The method that ``verb path`` means; raises ApiError 404 or 405.
 
-        ``query`` names the query's parameters. A HEAD is a GET whose body is not sent.
+        Where no route has the path, its id is told as far as the path tells it, and nothing answers that.
+        A HEAD is a GET whose body is not sent.
         """
         self.load(path.lstrip("/").partition("/")[0])
         try:
-            return self.find(verb, path, query)
+            return self.find(verb, path)
         except ApiError:
-            self.load()  # the paths of the XML API begin with any bucket's name
+            self.load()
         try:
-            return self.find(verb, path, query)
-        except ApiError:
-            id_ = unserved.method_id(verb, path)
+            return self.find(verb, path)
+        except ApiError as refusal:
+            id_ = self._unserved(verb, path)
             if not id_:
-                return self.find(verb, path, LAST)
+                raise refusal from None
         service = id_.partition(".")[0]
         style = _STYLES.get(service, Style.PLATFORM)
         return Method(id=id_, service=service, style=style, verb=verb, template=path), {}
 
-    def find(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
+    def _unserved(self, verb: str, path: str) -> str:
+        released, version = unserved.released(path)
+        if version:
+            with contextlib.suppress(ApiError):
+                return f"{self.find(verb, released)[0].id} of {version}"
+        first = path.lstrip("/").partition("/")[0]
+        if first and first not in self._firsts and not re.fullmatch(r"v\d\w*|batch|ui|_.*", first):
+            return f"storage.xml.{verb.lower()}"  # the XML API's addresses begin with a bucket's name
+        return unserved.method_id(verb, path)
+
+    def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
         """What of ours that is loaded ``verb path`` means; raises ApiError 404 or 405 where there is none."""
         segments = path.lstrip("/").split("/")
         if "%" in path:
             segments = [unquote(segment) for segment in segments]
         if ".." in segments or "." in segments:
             raise ApiError(404, f"The requested URL {path[:200]} was not found on this server.")
-        root = self._roots[frozenset()]
         last, _, custom = segments[-1].rpartition(":")
-        found = self._walk(root, [*segments[:-1], last], 0, custom) if last else None
+        found = self._walk(self._root, [*segments[:-1], last], 0, custom) if last else None
         if found is not None:
             segments[-1] = last
         else:
-            found = self._walk(root, segments, 0, "") or self._marked(segments, frozenset(query))
+            found = self._walk(self._root, segments, 0, "")
         if found is None:
             raise ApiError(404, f"The requested URL {path[:200]} was not found on this server.")
         if verb == "HEAD" and verb not in found:
@@ -233,19 +223,9 @@ class Routes:
             close = difflib.get_close_matches(pattern, self.methods, n=3)
             raise LookupError(f"no method is called {pattern!r}; did you mean {' or '.join(close) or '*'}?")
 
-    def _marked(self, segments: list[str], query: frozenset[str]) -> Any:
-        """What a path means that only its query tells from others: the most telling marks count."""
-        for marks in self._marks:
-            if marks <= query:
-                found = self._walk(self._roots[marks], segments, 0, "")
-                if found is not None:
-                    return found
-        return None
-
     def add(self, method: Method) -> None:
         """One more method; of two on one path the first counts."""
-        node = self._roots.setdefault(method.marks, {})
-        self._marks = tuple(sorted(filter(None, self._roots), key=lambda marks: (-len(marks), sorted(marks))))
+        node = self._root
         segments, spans, custom = _parse(method.template)
         for segment in segments:
             node = node.setdefault(segment, {})

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 
-class Runtime(Protocol):
-    """Told by the services what happens to their guests; called under the world's lock, so it must not block.
+class Runtime:
+    """Guests are names only: they run until something is done to them.
 
-    ``vm`` is a ``compute.instances.Vm``; ``job`` is the Vertex part's job. A runtime answers by calling back
-    into the part: ``Compute.append_serial``, ``Compute.guest_terminated``, ``Compute.halted``.
+    Live mode derives from it. It is told by the services what happens to their guests, under the world's
+    lock, so it must not block. ``vm`` is a ``compute.state.Vm``; ``job`` is the Vertex part's job. A runtime
+    answers by ``Compute.append_serial``, ``lifecycle.guest_terminated`` and ``Vm.halted``.
     """
+
+    is_real = False
+    """Whether guests report their own end."""
 
     def boot(self, vm: Any) -> None:
         """The VM has reached RUNNING: power on, run its startup script."""
@@ -22,7 +26,7 @@ class Runtime(Protocol):
         """``maintenance-event`` announces the end; the ACPI signal follows as ``shut_down``."""
 
     def shut_down(self, vm: Any, grace_s: float) -> None:
-        """The ACPI power button: SIGTERM now, SIGKILL after ``grace_s``; then ``Compute.halted(vm)``."""
+        """The ACPI power button: SIGTERM now, SIGKILL after ``grace_s``; then ``Vm.halted()``."""
 
     def power_off(self, vm: Any) -> None:
         """The VM is gone this instant (host error, deleted)."""
@@ -38,17 +42,3 @@ class Runtime(Protocol):
 
     def close(self) -> None:
         """End everything that still runs."""
-
-
-class NoRuntime:
-    """Guests are names only: they run until something is done to them."""
-
-    def boot(self, vm: Any) -> None: ...
-    def preempt(self, vm: Any) -> None: ...
-    def maintain(self, vm: Any) -> None: ...
-    def shut_down(self, vm: Any, grace_s: float) -> None: ...
-    def power_off(self, vm: Any) -> None: ...
-    def metadata_changed(self, vm: Any) -> None: ...
-    def start_job(self, job: Any) -> None: ...
-    def stop_job(self, job: Any) -> None: ...
-    def close(self) -> None: ...

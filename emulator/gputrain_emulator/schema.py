@@ -18,7 +18,8 @@ SYSTEM_PARAMETERS = frozenset(
     {
         "$.xgafv", "$alt", "$callback", "$key", "$outputDefaults", "$prettyPrint", "$unique", "$userProject",
         "access_token", "alt", "bearer_token", "callback", "fields", "key", "oauth_token", "pp",
-        "prettyPrint", "quotaUser", "trace", "uploadType", "upload_protocol", "userIp",
+        "prettyPrint", "quotaUser", "trace", "uploadType", "upload_id",
+        "upload_protocol", "userIp",
     }
 )  # fmt: skip
 """Query parameters that every Google method takes, from the discovery documents' common parameters."""

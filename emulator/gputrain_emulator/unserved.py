@@ -1,47 +1,37 @@
-"""What Google serves and the emulator does not, of any API and in any version: 501 by name, never 404."""
+"""The names of methods that Google serves and the emulator does not, as far as their paths tell them."""
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+import re
 from urllib.parse import unquote
 
-from gputrain_emulator import tables
+_NAMES = {"GET": "get", "POST": "insert", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PLACE = r"(?:global|aggregated|(?:zones|regions)/[^/]+)"
+_COMPUTE = re.compile(rf"/compute/(?:v1|beta|alpha)/projects/[^/]+/{_PLACE}/(.+)")
+_STORAGE = re.compile(r"(?:/resumable)?(?:/upload|/download)?/storage/v1/(b/.+)")
+_VERSION = re.compile(r"/(compute/)?(v\d\w*|alpha|beta)/")
 
 
 def method_id(verb: str, path: str) -> str:
-    """Ids and version of Google's methods at a path that no route of ours has; "" where there are none.
-
-    The table is read when it is first asked: most emulators never meet such a path.
-    """
-    segments = [unquote(segment) for segment in path.lstrip("/").split("/")]
-    if {"", ".", ".."} & {*segments}:
-        return ""
+    """The id of a method of Compute Engine or Cloud Storage that no route has; "" for any other path."""
     verb = "GET" if verb == "HEAD" else verb
-    last, _, custom = segments[-1].rpartition(":")
-    found = _find(_tree(), [*segments[:-1], last], 0, (verb, custom)) if last else ""
-    return found or _find(_tree(), segments, 0, (verb, ""))
+    if {"", ".", ".."} & {*unquote(path).strip("/").split("/")}:
+        return ""
+    for service, pattern in (("compute", _COMPUTE), ("storage", _STORAGE)):
+        if (found := pattern.fullmatch(path)) and verb in _NAMES:
+            *before, last = found[1].strip("/").split("/")
+            if len(before) % 2 == 0:  # a collection, or what is done with an item: .../instances/i/start
+                collection, name = (before[-2], last) if before and verb == "POST" else (last, _NAMES[verb])
+                name = "list" if verb == "GET" else name
+            else:
+                collection, name = before[-1], last if verb == "POST" else _NAMES[verb]
+            return f"{service}.{collection}.{name}"
+    return ""
 
 
-def _find(node: dict[Any, Any], segments: list[str], at: int, end: tuple[str, str]) -> str:
-    if at == len(segments):
-        return str(node.get(end, ""))
-    for step in (segments[at], "*"):
-        if step in node and (found := _find(node[step], segments, at + 1, end)):
-            return found
-    rest = range(at + 1, len(segments) + 1) if "**" in node else ()
-    return next(filter(None, (_find(node["**"], segments, after, end) for after in rest)), "")
-
-
-@functools.cache
-def _tree() -> dict[Any, Any]:
-    """What follows each segment, ``*`` for any and ``**`` for some; at an end, ids by verb and custom."""
-    root: dict[Any, Any] = {}
-    for bases, verb, path, ids in tables.rows("unserved.tsv"):
-        for base in bases.split() or [""]:
-            head, _, custom = f"{base}{path}".partition(":")
-            node = root
-            for segment in head.split("/"):
-                node = node.setdefault(segment, {})
-            node[verb, custom] = f"{ids} of {base.strip('/') or head}"
-    return root
+def released(path: str) -> tuple[str, str]:
+    """A path of `beta` as the version that is served has it, and its own version; "" for any other path."""
+    found = _VERSION.match(path)
+    if found is None or found[2] in ("v1", "v2", "v3"):
+        return "", ""
+    return path.replace(found[2], "v1", 1), f"{found[1] or ''}{found[2]}"

@@ -17,7 +17,7 @@ from gputrain_emulator.errors import ApiError, Style, compute_error_info, error_
 from gputrain_emulator.faults import Faults, invalid_credentials
 from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.rates import Rates
-from gputrain_emulator.runtime import NoRuntime, Runtime
+from gputrain_emulator.runtime import Runtime
 
 DEFAULT_APIS = frozenset(
     [
@@ -151,7 +151,7 @@ class World:
         self.faults = Faults()
         self.rates = Rates(clock.ticking, enforced=rate_limits)
         self.callers = Callers(anonymous=Caller(email="anonymous") if anonymous else None)
-        self.runtime: Runtime = NoRuntime()
+        self.runtime = Runtime()
         self.base_url = ""
         """``http://127.0.0.1:PORT`` once the server listens."""
         self._parts: dict[type, Any] = {}

@@ -4,10 +4,11 @@
 answered for the first time; ``emulator/tests/test_tables.py`` fails until then. Needs google-cloud-compute,
 google-cloud-aiplatform and google-api-python-client.
 
-- ``routes.tsv``: the methods of the two clients that are answered, from their generated REST transports.
-- ``messages.tsv``, ``enums.tsv``: what these methods read and tell, from the clients' descriptors.
+- ``routes.tsv``: the methods that are answered, from the two clients' REST transports and from discovery
+  documents.
+- ``messages.tsv``, ``enums.tsv``: what these methods read and tell, from the clients' descriptors and from
+  discovery documents.
 - ``services.tsv``: the names of Google's APIs.
-- ``unserved.tsv``: every other path of all of Google's discovery documents: 501 instead of 404.
 """
 
 from __future__ import annotations
@@ -22,21 +23,28 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gputrain_emulator import batch, services
-from gputrain_emulator.errors import ApiError, Style
-from gputrain_emulator.routes import Method, Routes
+from gputrain_emulator import services
 
 DATA = Path(__file__).parents[1] / "gputrain_emulator" / "data"
 CLIENTS = {"compute": "google.cloud.compute_v1", "aiplatform": "google.cloud.aiplatform_v1"}
 SOURCES = ("google-cloud-compute", "google-cloud-aiplatform", "google-api-python-client")
-FIRST = (
-    "compute", "aiplatform", "storage", "logging", "iam", "iamcredentials", "cloudresourcemanager",
-    "serviceusage", "cloudbilling", "secretmanager", "artifactregistry",
-)  # fmt: skip
-"""Where one path is in many APIs, these are named before others: they are what is spoken to here."""
-NAMED = 3
-"""So many methods of one path are named, and the others counted."""
 DOCUMENTS = files("googleapiclient.discovery_cache") / "documents"
+DOCUMENTED = {
+    "storage": ("storage.v1", ()),
+    "logging": ("logging.v2", ()),
+    "cloudbuild": ("cloudbuild.v1", ()),
+    "artifactregistry": ("artifactregistry.v1", ()),
+    "cloudbilling": ("cloudbilling.v1", ()),
+    "iam": ("iam.v1", ("TestIamPermissionsRequest",)),
+}
+"""Services read by their discovery documents: the document, and bodies of routes that are written by hand."""
+
+FORMATS = {
+    "google-datetime": "message@google.protobuf.Timestamp", "date-time": "message@google.protobuf.Timestamp",
+    "google-duration": "message@google.protobuf.Duration", "google-fieldmask": "string", "byte": "bytes",
+    "int32": "int32", "uint32": "uint32", "int64": "int64", "uint64": "uint64", "double": "double",
+    "float": "float",
+}  # fmt: skip
 KINDS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "uint64", 7: "uint32", 8: "bool",
     9: "string", 11: "message", 12: "bytes", 13: "uint32", 14: "enum", 15: "int32", 16: "int64", 17: "int32",
@@ -56,14 +64,20 @@ def tables() -> dict[str, str]:
     every = [row for name, package in CLIENTS.items() for row in client_routes(name, package)]
     ours = [row for row in every if row[1] in answered]
     messages, enums = described([message for row in ours for message in row[5:] if message is not None])
-    every_document = documents()
     lines = ["\t".join([*row[:5], *(one.full_name if one else "" for one in row[5:])]) for row in ours]
+    for name, (document, bodies) in DOCUMENTED.items():
+        reader = Documented(name, json.loads((DOCUMENTS / f"{document}.json").read_text()))
+        lines += reader.routes(answered)
+        for body in bodies:
+            reader.add(body)
+        messages += [reader.messages[one] for one in sorted(reader.messages)]
+        enums += [reader.enums[one] for one in sorted(reader.enums)]
+    messages.append("google.protobuf.Struct")
     return {
         "routes.tsv": _file("service\tid\tverb\tpath\tbody\trequest\tresponse", lines),
         "messages.tsv": _file("message\tfields: NAME[=JSON]:[*]KIND[@TYPE][|ONEOF]", messages),
         "enums.tsv": _file("enum\tNAME=NUMBER", enums),
-        "services.tsv": _file("service", sorted(set(hosts(every_document)))),
-        "unserved.tsv": _file("versions\tverb\tpath\tids", unserved(ours, every_document)),
+        "services.tsv": _file("service", sorted(set(hosts(documents())))),
     }
 
 
@@ -160,42 +174,83 @@ def _camel(name: str) -> str:
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def unserved(rows: list[tuple[str, str, str, str, str, Any, Any]], every: list[dict[str, Any]]) -> list[str]:
-    """Versions, verb, path and ids of what Google's documents have and no route of ours."""
-    routes = Routes([])
-    for service in services.all_services():
-        for method in service.written:
-            routes.add(method)
-    for name, id_, verb, path, *_ in rows:
-        routes.add(Method(id=id_, service=name, style=Style.PLATFORM, verb=verb, template=path))
-    ids: dict[tuple[str, str, str], list[str]] = {}
-    for document in every:
-        for base, id_, verb, path in documented(document):
-            if f"/{base}{path}" not in batch.PATHS and not _is_known(routes, verb, f"/{base}{path}"):
-                ids.setdefault((base, verb, path), []).append(id_)
-    bases: dict[tuple[str, str, str], list[str]] = {}
-    for (base, verb, path), found in ids.items():
-        bases.setdefault((verb, path, _told(list(dict.fromkeys(found)))), []).append(base)
-    return sorted("\t".join([" ".join(sorted(found)), *key]) for key, found in bases.items())
+class Documented:
+    """The messages of one discovery document, in the form of the tables."""
+
+    def __init__(self, service: str, document: dict[str, Any]) -> None:
+        self.service, self.document = service, document
+        self.messages: dict[str, str] = {}
+        self.enums: dict[str, str] = {}
+
+    def routes(self, answered: set[str]) -> list[str]:
+        """The rows of the answered methods; what each reads is a message of its own, called as it is."""
+        rows = []
+        for method in sorted(_methods(self.document), key=lambda method: str(method["id"])):
+            if method["id"] not in answered:
+                continue
+            body, response = method.get("request"), method.get("response", {}).get("$ref", "")
+            fields = dict(method.get("parameters", {}))
+            if body:
+                fields["resource"] = body
+            self._message(method["id"], fields)
+            if response:
+                self.add(response)
+            path = "/" + self.document["servicePath"] + method.get("flatPath", method["path"])
+            path = re.sub(r"\{(\w+?)(?:(ie)s|s)Id\}", lambda one: f"{{{one[1]}{'y' * bool(one[2])}}}", path)
+            answer = f"{self.service}.{response}" if response else ""
+            row = (self.service, method["id"], method["httpMethod"], path, "resource" if body else "")
+            rows.append("\t".join([*row, method["id"], answer]))
+        return rows
+
+    def add(self, schema: str) -> None:
+        """A message of the document, and all that it holds."""
+        if f"{self.service}.{schema}" not in self.messages:
+            self._message(f"{self.service}.{schema}", self.document["schemas"][schema].get("properties", {}))
+
+    def _message(self, name: str, properties: dict[str, Any]) -> None:
+        self.messages[name] = ""  # it may hold itself
+        fields = [self._field(name, field, of) for field, of in sorted(properties.items())]
+        self.messages[name] = "\t".join([name, *fields])
+
+    def _field(self, message: str, name: str, schema: dict[str, Any]) -> str:
+        snake = re.sub("[A-Z]", lambda found: f"_{found.group().lower()}", name)
+        head = snake if _camel(snake) == name else f"{name}={name}"
+        place = f"{message}.{name}"
+        if schema.get("type") == "array":
+            return f"{head}:*{self._kind(place, schema['items'])}"
+        if "additionalProperties" not in schema:
+            return f"{head}:{'*' if schema.get('repeated') else ''}{self._kind(place, schema)}"
+        if schema["additionalProperties"].get("type") == "any":
+            return f"{head}:message@google.protobuf.Struct"
+        value = self._kind(place, schema["additionalProperties"])
+        self.messages[f"{place}Entry"] = f"{place}Entry\tkey:string\tvalue:{value}"
+        return f"{head}:map@{place}Entry"
+
+    def _kind(self, place: str, schema: dict[str, Any]) -> str:
+        if "$ref" in schema:
+            self.add(schema["$ref"])
+            return f"message@{self.service}.{schema['$ref']}"
+        if "properties" in schema:
+            self._message(place, schema["properties"])
+            return f"message@{place}"
+        if "enum" in schema:
+            values = "\t".join(f"{value}={number}" for number, value in enumerate(schema["enum"]))
+            self.enums[place] = f"{place}\t{values}"
+            return f"enum@{place}"
+        if schema.get("type") in ("any", "object", None):
+            return "message@google.protobuf.Struct"
+        return FORMATS.get(schema.get("format", ""), {"boolean": "bool"}.get(schema["type"], "string"))
 
 
-def _told(ids: list[str]) -> str:
-    return ", ".join(ids) if len(ids) <= NAMED else f"{', '.join(ids[:NAMED])} and {len(ids) - NAMED} more"
-
-
-def _is_known(routes: Routes, verb: str, path: str) -> bool:
-    try:
-        routes.find(verb, path.replace("**", "x").replace("*", "x"))
-    except ApiError:
-        return False
-    return True
+def _methods(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from node.get("methods", {}).values()
+    for child in node.get("resources", {}).values():
+        yield from _methods(child)
 
 
 def documents() -> list[dict[str, Any]]:
-    """Every discovery document of the package, those of the APIs that are spoken to here first."""
-    found = [json.loads(place.read_text()) for place in DOCUMENTS.iterdir() if place.name != "index.json"]
-    order = {name: number for number, name in enumerate(FIRST)}
-    return sorted(found, key=lambda one: (order.get(one["name"], len(order)), one["name"], one["version"]))
+    """Every discovery document of the package."""
+    return [json.loads(place.read_text()) for place in DOCUMENTS.iterdir() if place.name != "index.json"]
 
 
 def hosts(every: list[dict[str, Any]]) -> Iterator[str]:
@@ -205,42 +260,6 @@ def hosts(every: list[dict[str, Any]]) -> Iterator[str]:
         if host.count(".") == 2 and host.endswith(".googleapis.com"):
             yield host.partition(".")[0]
     yield "cloudquotas"  # described nowhere in the package
-
-
-def documented(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Base (``compute/beta/``), id, verb and path of every method, with uploads and batches.
-
-    In a path ``*`` is one segment, and ``**`` as many as there are.
-    """
-    served = document.get("servicePath", "")
-    if document.get("batchPath", "batch") != "batch":
-        yield "batch/", f"{document['name']}.batch", "POST", document["batchPath"].removeprefix("batch/")
-    for method in _methods(document):
-        verb, id_ = method["httpMethod"], method["id"]
-        for path in _plain(served + (method.get("flatPath") or method["path"]), method):
-            base = served or path[: path.find("/") + 1]
-            yield base, id_, verb, path.removeprefix(base)
-            for protocol in method.get("mediaUpload", {}).get("protocols", {}).values():
-                before = protocol["path"].lstrip("/").partition(served or base)[0]
-                yield f"{before}{base}", id_, verb, path.removeprefix(base)
-
-
-def _plain(path: str, method: dict[str, Any]) -> Iterator[str]:
-    """A path with ``*`` for its variables, ``**`` for those with slashes; once for each kind of parent."""
-    patterns = [one.get("pattern", "") for one in method.get("parameters", {}).values()]
-    head, colon, custom = path.partition(":")
-    is_generic = not custom and head.count("/") == 1  # /download/** is one API's, and would hide all others'
-    if any(pattern.endswith((".*$", ".+$")) for pattern in patterns) and not is_generic:
-        head = re.sub(r"\{[^}]*\}(?!.*\})", "**", head)
-    head = re.sub(r"\{[^}]*\}", "*", head)
-    for parent in ("projects", "folders", "organizations") if re.match(r"v\w+/\*/\*", head) else ("*",):
-        yield head.replace("*", parent, 1) + colon + custom
-
-
-def _methods(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from node.get("methods", {}).values()
-    for child in node.get("resources", {}).values():
-        yield from _methods(child)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from google.cloud import storage
 
 import gputrain_emulator
 from emulator.tests import discovery
+from emulator.tests.compute import Clients
+from emulator.tests.vertex_jobs import client_of
 from gputrain_emulator import Cloud
 from gputrain_emulator.live import LiveMode
 from gputrain_emulator.vertex import Settings, Vertex
@@ -23,6 +25,23 @@ def cloud() -> Iterator[Cloud]:
         yield running
         assert running.dispatcher.failures == []
         assert discovery.judge(running) == []
+
+
+@pytest.fixture
+def clients(cloud: Cloud) -> Clients:
+    """Google's own clients of Compute Engine."""
+    return Clients(cloud)
+
+
+@pytest.fixture
+def client(cloud: Cloud) -> Any:
+    """Google's own client of custom jobs; other services' tests have one of theirs."""
+    return client_of(cloud)
+
+
+@pytest.fixture
+def vertex(cloud: Cloud) -> Vertex:
+    return cloud.world.part(Vertex)
 
 
 @pytest.fixture

@@ -43,9 +43,6 @@ UNDOCUMENTED = re.compile(
     r"|/v2/.+/manifests/.+"
 )
 
-# The parameters that make a request one of Cloud Storage's XML API, whose paths are the users' own names.
-XML_API = frozenset({"uploads", "uploadId", "X-Goog-Signature"})
-
 # What a document calls required, and Google's own client leaves out: google-cloud-storage sends an update of
 # a bucket or an object without its `acl` wherever it has read none.
 NOT_REQUIRED = frozenset({"request.acl"})
@@ -104,8 +101,6 @@ def validate(exchange: Exchange) -> list[Problem]:
         verb = "POST"  # the later requests of a resumable upload go to the address of the first
     if verb == "HEAD":
         verb = "GET"  # its answer is that of a GET without the body
-    if XML_API & {name for name, _ in exchange.query}:
-        return []
     method = find_method(verb, exchange.path)
     if method is None:
         if exchange.status in (404, 405, 501) or UNDOCUMENTED.fullmatch(exchange.path):

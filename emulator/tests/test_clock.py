@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
-from gputrain_emulator.clock import Clock, compute_time, parse_time, zulu_time
+from gputrain_emulator.clock import Clock
 
 TIMES = st.lists(st.integers(0, 50), max_size=20)
 
@@ -24,29 +23,6 @@ def test_events_happen_in_order_each_at_its_own_time(whens: list[int], steps: li
     now = sum(steps)
     assert clock.now() == now
     assert seen == [(when, when) for when in sorted(whens) if steps and when <= now]
-
-
-def test_an_event_may_make_another_that_falls_due_in_the_same_step() -> None:
-    clock = Clock(start=0.0)
-    seen: list[float] = []
-    clock.after(1, lambda: clock.after(1, lambda: seen.append(clock.now())))
-    clock.advance(5)
-    assert seen == [2.0]
-    assert clock.now() == 5.0
-
-
-def test_a_cancelled_event_never_happens() -> None:
-    clock = Clock(start=0.0)
-    seen: list[int] = []
-    clock.after(1, lambda: seen.append(1)).cancel()
-    assert clock.next_event() is None
-    clock.advance(5)
-    assert seen == []
-
-
-def test_a_clock_does_not_go_back() -> None:
-    with pytest.raises(ValueError, match="does not go back"):
-        Clock().advance(-1)
 
 
 def test_a_wall_clock_runs_by_itself_and_can_be_pushed() -> None:
@@ -71,26 +47,3 @@ def test_waiting_on_a_standing_clock_jumps_no_further_than_needed() -> None:
     assert clock.now() == 7.0
     assert not clock.wait_for(lambda: len(done) > 2, 100)
     assert clock.now() == 107.0
-
-
-@given(when=st.integers(0, 4_000_000_000))
-def test_both_ways_of_printing_a_time_read_back_as_it(when: int) -> None:
-    assert parse_time(zulu_time(when)) == when
-    assert parse_time(compute_time(when)) == when
-
-
-def test_a_time_without_a_zone_is_no_time() -> None:
-    for text in ("2026-11-20T12:00:00", "yesterday", ""):
-        with pytest.raises(ValueError):
-            parse_time(text)
-    assert parse_time("2026-11-20T12:00:00.123456789Z") == pytest.approx(1795176000.123457)
-
-
-def test_an_event_that_fails_stops_no_clock() -> None:
-    clock, told, done = Clock(wall=True), [], threading.Event()
-    clock.failed = told.append
-    clock.after(0, lambda: [].pop())
-    clock.after(0.01, done.set)
-    assert done.wait(60)
-    assert [type(error) for error in told] == [IndexError]
-    clock.close()

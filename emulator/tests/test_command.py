@@ -53,15 +53,3 @@ def test_a_signal_or_a_closed_terminal_ends_it_with_its_files(number: signal.Sig
         finally:
             process.kill()
     assert not list(tmp_path.iterdir())
-
-
-def test_nohup_lets_it_outlive_its_terminal() -> None:
-    with subprocess.Popen(["nohup", *COMMAND], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        found = re.search(r"at (http\S+);", process.stdout.readline())
-        assert found is not None
-        process.send_signal(signal.SIGHUP)
-        ask = f"{found[1]}/compute/v1/projects/my-project/zones/us-central1-a"
-        assert requests.get(ask, timeout=60).ok
-        process.terminate()
-        assert process.wait(60) == 0

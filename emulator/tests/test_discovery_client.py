@@ -46,18 +46,6 @@ def test_an_instance_lives_and_dies(cloud: Cloud, compute: Any) -> None:
     assert "items" not in compute.instances().list(**PLACE).execute()
 
 
-def test_pages_follow_each_other_to_the_end(compute: Any) -> None:
-    kinds = compute.machineTypes()
-    request, found = kinds.list(**PLACE, maxResults=20), []
-    while request is not None:
-        page = request.execute()
-        found += [one["name"] for one in page["items"]]
-        request = kinds.list_next(request, page)
-    whole = [one["name"] for one in kinds.list(**PLACE).execute()["items"]]
-    assert len(found) > 40
-    assert found == whole
-
-
 def test_a_batch_answers_each_by_its_own(compute: Any) -> None:
     told: dict[str, Any] = {}
     batch = compute.new_batch_http_request(
@@ -68,20 +56,6 @@ def test_a_batch_answers_each_by_its_own(compute: Any) -> None:
     batch.execute()
     assert told["zone"]["name"] == "us-central1-a"
     assert told["none"].status_code == 404
-
-
-def test_a_job_is_made_watched_and_cancelled(cloud: Cloud) -> None:
-    jobs = client(cloud, "aiplatform.v1").projects().locations().customJobs()
-    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "1", "containerSpec": {"imageUri": "gcr.io/p/i:1"}}  # fmt: skip  # noqa: E501
-    parent = "projects/my-project/locations/us-central1"
-    made = jobs.create(
-        parent=parent, body={"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool]}}
-    ).execute()
-    listed = jobs.list(parent=parent, filter='state="JOB_STATE_PENDING"').execute()["customJobs"]
-    assert [one["name"] for one in listed] == [made["name"]]
-    jobs.cancel(name=made["name"], body={}).execute()
-    cloud.clock.advance(600)
-    assert jobs.get(name=made["name"]).execute()["state"] == "JOB_STATE_CANCELLED"
 
 
 def test_an_api_that_is_beta_says_so(cloud: Cloud) -> None:

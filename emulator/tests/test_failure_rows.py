@@ -99,30 +99,3 @@ def test_a_row_that_is_not_there_is_named(cloud: Cloud) -> None:
         cloud.fail("*", "C99")
     with pytest.raises(LookupError):
         failures.fault("")
-
-
-def test_a_disabled_api_says_where_to_enable_it(cloud: Cloud) -> None:
-    cloud.enable_api("compute", enabled=False)
-    error = insert(cloud).json()["error"]
-    number = cloud.world.projects[P].number
-    assert error["errors"][0]["reason"] == "accessNotConfigured"
-    assert error["details"][0]["reason"] == "SERVICE_DISABLED"
-    assert error["details"][0]["metadatas"]["consumer"] == f"projects/{number}"
-    assert error["message"] == filled(cloud, ROWS["C27"].message)
-
-
-def test_a_spot_stockout_detail_reads_as_the_one_seen_in_the_field(cloud: Cloud) -> None:
-    """The shape of kubernetes/k8s.io#9834: help, localizedMessage, errorInfo with zonesAvailable."""
-    cloud.stock(ZONE, "e2-standard-4", 0)
-    wait = (
-        insert(cloud).json()["selfLink"].replace("https://www.googleapis.com", cloud.endpoints.url) + "/wait"
-    )
-    (error,) = requests.post(wait, timeout=10).json()["error"]["errors"]
-    assert [next(iter(detail)) for detail in error["errorDetails"]] == [
-        "help",
-        "localizedMessage",
-        "errorInfo",
-    ]
-    info = error["errorDetails"][2]["errorInfo"]
-    assert set(info["metadatas"]) == {"vmType", "attachment", "zone", "zonesAvailable"}
-    assert info["domain"] == "compute.googleapis.com"

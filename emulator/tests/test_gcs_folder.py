@@ -11,7 +11,6 @@ import pytest
 import gputrain_emulator
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.storage.values import NOTHING
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def objects(storage: Storage) -> dict[str, bytes]:
 
 
 def put(storage: Storage, name: str, data: bytes) -> None:
-    storage.objects.put("my-bucket", name, storage.objects.folder.keep(data), NOTHING)
+    storage.objects.put("my-bucket", name, storage.objects.folder.keep(data))
 
 
 def test_a_file_is_an_object_once_it_is_closed(storage: Storage, folder: GcsFolder) -> None:
@@ -120,11 +119,3 @@ def test_an_object_and_a_folder_of_one_name_hurt_nobody(storage: Storage, folder
     folder.sync()
     folder.sync()
     assert objects(storage) == {"a": b"file", "a/b": b"below"}
-
-
-def test_a_bucket_of_later_is_there_too(storage: Storage, folder: GcsFolder) -> None:
-    storage.add_bucket("later-bucket")
-    folder.sync()
-    (folder.path / "later-bucket" / "x").write_bytes(b"1")
-    folder.sync()
-    assert [one.name for one in storage.objects.walk("later-bucket")] == ["x"]

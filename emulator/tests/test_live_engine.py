@@ -58,7 +58,7 @@ def run(cloud: Cloud, **container: Any) -> State:
     """Run one replica to its end."""
     pool = a_pool()
     pool["container_spec"] = {"image_uri": IMAGE, **container}
-    job_id = create(cloud, client_of(cloud, "rest"), a_job(pool)).name.rpartition("/")[2]
+    job_id = create(cloud, client_of(cloud), a_job(pool)).name.rpartition("/")[2]
     job = cloud.world.part(Vertex).jobs[job_id]
     assert cloud.clock.wait_for(lambda: job.life.ended is not None, 60)
     return job.life.state
@@ -67,13 +67,6 @@ def run(cloud: Cloud, **container: Any) -> State:
 def asked(calls: Path, word: str) -> list[list[str]]:
     """The calls that began with `word`."""
     return [words for words in map(json.loads, calls.read_text().splitlines()) if words[0] == word]
-
-
-def test_an_engine_that_answers_is_found(calls: Path) -> None:
-    found = engine.find()
-    assert found is not None
-    assert found.has(IMAGE)
-    assert not found.has("some/other:image")
 
 
 def test_an_engine_that_does_not_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,13 +95,6 @@ def test_no_value_of_the_environment_is_on_the_command_line(live: Cloud, calls: 
     assert run(live, command=["bash", "-c"], args=[script], env=values) is State.SUCCEEDED
     assert "=sesame" not in calls.read_text()
     assert "please" not in calls.read_text()
-
-
-def test_the_container_is_removed_whatever_came_of_it(live: Cloud, calls: Path) -> None:
-    assert run(live, command=["sh", "-c"], args=["exit 4"]) is State.FAILED
-    (words,) = asked(calls, "run")
-    name = next(word for word in words if word.startswith("--name=")).partition("=")[2]
-    assert live.clock.wait_for(lambda: asked(calls, "rm") == [["rm", "--force", name]], 20)
 
 
 def test_an_image_that_is_not_here_leaves_the_command_to_this_machine(live: Cloud, calls: Path) -> None:

@@ -15,13 +15,12 @@ import pytest
 
 from emulator.tests.live_guests import PATIENCE_S
 from gputrain_emulator.live import standins, why_no_walls
-from gputrain_emulator.live.guest_process import EXIT_REBOOT, PATH, Guest, GuestError, Setup
+from gputrain_emulator.live.guest_process import EXIT_REBOOT, PATH, Guest, Setup
 
 REASON = why_no_walls()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no live guests here: {REASON}")
 
 Start = Callable[..., Guest]
-FINISHED = "Finished running startup scripts"
 
 
 @pytest.fixture
@@ -75,11 +74,6 @@ def test_every_power_command_switches_off_the_guest_that_said_it(start: Start) -
         assert guest.wait(PATIENCE_S) == 0, command
 
 
-@pytest.mark.parametrize("command", ["reboot", "shutdown -r now", "systemctl reboot", "/usr/sbin/reboot"])
-def test_a_reboot_ends_in_another_boot(start: Start, command: str) -> None:
-    assert start(startup_script=f"{command}\nexec sleep 60").wait(PATIENCE_S) == EXIT_REBOOT
-
-
 def test_the_real_power_commands_cannot_be_seen_by_any_path(start: Start) -> None:
     paths = [
         f"{folder}/{name}"
@@ -130,35 +124,6 @@ def test_what_a_guest_writes_stays_on_its_disk_and_survives_a_reboot(start: Star
     again = start(startup_script=script)
     assert "startup-script: kept" in serial(again)
     assert again.wait(PATIENCE_S) == 0
-
-
-def test_lines_carry_the_runners_prefix_and_the_exit_status_ends_them(start: Start) -> None:
-    said = until_said(start(startup_script="echo out; echo err >&2; printf 'no newline'"), FINISHED)
-    assert "google_metadata_script_runner[2]: startup-script: out\r\n" in said
-    assert "startup-script: err\r\n" in said
-    assert "startup-script: no newline\r\n" in said
-    assert said.index("no newline") < said.index("startup-script exit status 0")
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(0, "startup-script exit status 0"), (3, 'Script "startup-script" failed with error: exit status 3')],
-)
-def test_the_exit_status_is_told_in_the_guest_agents_words(start: Start, status: int, words: str) -> None:
-    guest = start(startup_script=f"exit {status}")
-    assert words in until_said(guest, FINISHED)
-    guest.press_power_button()
-    assert guest.wait(PATIENCE_S) == 0
-
-
-def test_a_script_may_bring_its_own_interpreter(start: Start) -> None:
-    script = "#!/usr/bin/env python3\nimport sys, subprocess\nprint(sys.executable, flush=True)\n"
-    script += "subprocess.run(['poweroff'])\n"
-    assert f"startup-script: {sys.executable}" in serial(start(startup_script=script))
-
-
-def test_the_serial_console_takes_raw_lines(start: Start) -> None:
-    assert "\nGPUTRAIN raw" in serial(start(startup_script="echo 'GPUTRAIN raw' > /dev/ttyS0; poweroff"))
 
 
 def test_names_and_gpus_are_the_guests_own(start: Start) -> None:
@@ -256,30 +221,3 @@ def test_a_container_has_no_machine_to_switch_off(start: Start) -> None:
     guest = start(kind="container", argv=["/bin/sh", "-c", "poweroff; /sbin/reboot; exit 7"])
     assert guest.wait(PATIENCE_S) == 7
     assert "System has not been booted with systemd" in guest.stderr.read().decode()
-
-
-@pytest.mark.parametrize("walls", [True, False], ids=["within walls", "as an ordinary process"])
-def test_a_containers_status_is_its_commands(start: Start, walls: bool, tmp_path: Path) -> None:
-    for command, status in (("exit 5", 5), ("kill -9 $$", 137), ("kill -ABRT $$", 134), ("true", 0)):
-        argv = ["/bin/sh", "-c", command]
-        guest = start(kind="container", argv=argv, walls=walls, directory="/" if walls else str(tmp_path))
-        assert guest.wait(PATIENCE_S) == status, command
-
-
-def test_a_command_that_does_not_exist_is_127(start: Start) -> None:
-    assert start(kind="container", argv=["no-such-command"]).wait(PATIENCE_S) == 127
-
-
-def test_an_ordinary_process_takes_its_children_with_it(start: Start, tmp_path: Path) -> None:
-    argv = ["/bin/sh", "-c", "(setsid sleep 65 &); sleep 66"]
-    guest = start(kind="container", argv=argv, walls=False, directory=str(tmp_path))
-    assert _wait_until(lambda: len(_below(guest.pid)) >= 3)
-    inside = _below(guest.pid)
-    guest.pull_the_plug()
-    guest.wait(PATIENCE_S)
-    assert _wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside))
-
-
-def test_a_guest_that_cannot_be_set_up_says_which_step_failed(start: Start, tmp_path: Path) -> None:
-    with pytest.raises(GuestError, match="No such file"):
-        start(hosts=tmp_path / "nowhere", startup_script="true")

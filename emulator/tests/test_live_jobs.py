@@ -10,10 +10,10 @@ import pytest
 from emulator.tests.live_guests import PATIENCE_S, nap, needs_walls, running, until
 from emulator.tests.vertex_jobs import a_job, a_pool, client_of, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.live import ClusterNames, LiveMode
+from gputrain_emulator.live import LiveMode
 from gputrain_emulator.logging import Logs
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.vertex import Job, Settings, State, Vertex
+from gputrain_emulator.vertex import Job, State, Vertex
 
 
 def submit(cloud: Cloud, *pools: tuple[int, str], env: dict[str, str] | None = None, **spec: Any) -> Job:
@@ -24,7 +24,7 @@ def submit(cloud: Cloud, *pools: tuple[int, str], env: dict[str, str] | None = N
         variables = [{"name": name, "value": value} for name, value in (env or {}).items()]
         pool["container_spec"] |= {"command": ["bash", "-c"], "args": [script], "env": variables}
         specs.append(pool)
-    made = create(cloud, client_of(cloud, "rest"), a_job(*specs, **spec))
+    made = create(cloud, client_of(cloud), a_job(*specs, **spec))
     return cloud.world.part(Vertex).jobs[made.name.rpartition("/")[2]]
 
 
@@ -56,27 +56,6 @@ def test_a_job_succeeds_when_its_primary_does(live: Cloud) -> None:
     assert ends(live, job, State.SUCCEEDED)
     assert "primary" in text(lines(live, job, "workerpool0-0"))
     assert until(live, lambda: not running(nap(70)))
-
-
-def test_a_failing_replica_fails_the_job_by_name_and_status(live: Cloud) -> None:
-    job = submit(live, (1, nap(71)), (1, "exit 9"))
-    assert ends(live, job, State.FAILED)
-    assert job.life.error is not None
-    assert "The replica workerpool1-0 exited with a non-zero status of 9." in job.life.error.message
-    assert until(live, lambda: not running(nap(71)))
-
-
-def test_a_line_of_json_becomes_a_structured_entry(live: Cloud) -> None:
-    document = '{"severity": "warning", "message": "slow", "step": 3}'
-    script = f"echo '{document}'; echo plain; echo wrong >&2; echo '{{broken'"
-    job = submit(live, (1, script))
-    assert ends(live, job, State.SUCCEEDED)
-    found = {entry["jsonPayload"]["message"]: entry for entry in lines(live, job)}
-    assert found["slow"]["severity"] == "WARNING"
-    assert found["slow"]["jsonPayload"]["step"] == 3
-    assert found["plain"]["severity"] == "INFO"
-    assert found["wrong"]["severity"] == "ERROR"
-    assert "{broken" in found
 
 
 def test_every_replica_finds_itself_and_the_others_in_cluster_spec(live: Cloud) -> None:
@@ -116,39 +95,16 @@ while True:
         assert "got hello" in text(lines(live, job))
 
 
-@needs_walls
-def test_service_names_resolve_inside_when_they_are_asked_for(live: Cloud) -> None:
-    live.attach(LiveMode(live.world, cluster_names=ClusterNames.SERVICES))
-    script = """python3 -c '
-import os, json, socket
-names = [name for pool in json.loads(os.environ["CLUSTER_SPEC"])["cluster"].values() for name in pool]
-print(*(socket.gethostbyname(name.split(":")[0]) for name in names), socket.gethostname())'"""
-    job = submit(live, (1, nap(75)), (1, script))
-    assert until(live, lambda: "cmle-training" in text(lines(live, job, "workerpool1-0")))
-    said = text(lines(live, job, "workerpool1-0")).splitlines()[-1].split()
-    assert all(address.startswith("127.") for address in said[:2])
-    assert said[2].startswith("cmle-training-workerpool1-")
-
-
-def test_a_crash_that_google_takes_for_its_own_starts_again(live: Cloud) -> None:
-    live.world.part(Vertex).settings = Settings(
-        provision_s=0.02, start_s=0.02, worker_restarts=1, job_attempts=1
-    )
-    job = submit(live, (1, "echo again; kill -ABRT $$"))
-    assert ends(live, job, State.FAILED)
-    assert text(lines(live, job)).count("again") == 2
-
-
 def test_cancelling_a_job_sends_sigterm_and_the_job_ends_when_all_are_gone(live: Cloud) -> None:
     job = submit(live, (1, "trap 'echo stopping; exit 0' TERM; echo up; while :; do sleep 0.02; done"))
     assert until(live, lambda: "up" in text(lines(live, job)))
-    client_of(live, "rest").cancel_custom_job(name=job.name, timeout=PATIENCE_S, retry=None)
+    client_of(live).cancel_custom_job(name=job.name, timeout=PATIENCE_S, retry=None)
     assert ends(live, job, State.CANCELLED)
     assert "stopping" in text(lines(live, job))
 
 
 def test_a_command_is_needed_where_there_is_no_image_to_run(live: Cloud) -> None:
-    job_id = create(live, client_of(live, "rest")).name.rpartition("/")[2]
+    job_id = create(live, client_of(live)).name.rpartition("/")[2]
     job = live.world.part(Vertex).jobs[job_id]
     assert ends(live, job, State.FAILED)
     assert "containerSpec.command must say what to run" in text(lines(live, job))
@@ -172,16 +128,6 @@ def test_what_a_replica_wrote_under_gcs_outlives_a_preemption(live: Cloud) -> No
     assert "step 5" in text(lines(live, job))
     assert stored.get("my-bucket", "saved").content.read() == b"step 5\n"
     assert until(live, lambda: not running(nap(72)))
-
-
-@needs_walls
-def test_replicas_share_what_they_see_under_gcs(live: Cloud) -> None:
-    live.world.part(Storage).add_bucket("my-bucket")
-    wait = "until [ -e /gcs/my-bucket/word ]; do sleep 0.05; done; cat /gcs/my-bucket/word"
-    job = submit(live, (1, wait), (1, f"echo hello > /gcs/my-bucket/word; {nap(73)}"))
-    assert ends(live, job, State.SUCCEEDED)
-    assert "hello" in text(lines(live, job, "workerpool0-0"))
-    assert until(live, lambda: not running(nap(73)))
 
 
 @needs_walls

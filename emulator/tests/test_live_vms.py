@@ -138,17 +138,6 @@ def test_a_reboot_runs_the_script_again_on_the_same_disk(live: Cloud) -> None:
 
 
 @needs_walls
-def test_a_stopped_vm_boots_again_with_its_disk_and_address(live: Cloud) -> None:
-    client = boot(live, "vm-1", "cat /kept; hostname -I 2>/dev/null; echo mine > /kept; echo ready\n")
-    assert says(live, "vm-1", "startup-script: ready")
-    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": PATIENCE_S, "retry": None}
-    client.stop_unary(**names)
-    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
-    client.start_unary(**names)
-    assert says(live, "vm-1", "startup-script: mine")
-
-
-@needs_walls
 def test_a_vm_that_this_computer_cannot_bring_up_says_why_and_ends(live: Cloud) -> None:
     client = boot(live, "vm-1", "echo ready\n")
     assert says(live, "vm-1", "startup-script: ready")
@@ -173,39 +162,6 @@ def test_a_preempted_vm_sees_the_notice_before_the_signal(live: Cloud) -> None:
     assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
     printed = serial(live, "vm-1")
     assert printed.index("shutdown-script: TRUE") < printed.index("got SIGTERM")
-
-
-@needs_walls
-def test_the_notice_comes_as_long_before_the_signal_as_was_asked_for(live: Cloud) -> None:
-    look = f"until ({READ.format('preempted')}) | grep -x TRUE; do sleep 0.02; done"
-    script = f"{HEARS}; echo up; {look}; while :; do sleep 0.02; done"
-    boot(live, "vm-1", script, scheduling={**SPOT, "preemption_notice_duration": {"seconds": 120}})
-    assert says(live, "vm-1", "startup-script: up")
-    live.preempt("vm-1")
-    assert says(live, "vm-1", "startup-script: TRUE")
-    assert status(live, "vm-1") == "RUNNING"
-    live.clock.advance(121)
-    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
-    assert "got SIGTERM" in serial(live, "vm-1")
-
-
-@needs_walls
-def test_maintenance_is_announced_before_the_signal(live: Cloud) -> None:
-    boot(
-        live, "vm-1", "echo up", items=[{"key": "shutdown-script", "value": READ.format("maintenance-event")}]
-    )
-    assert says(live, "vm-1", "startup-script: up")
-    live.maintenance("vm-1")
-    assert says(live, "vm-1", "shutdown-script: TERMINATE_ON_HOST_MAINTENANCE")
-
-
-@needs_walls
-def test_a_vm_that_ignores_the_signal_is_cut_off_after_the_grace(live: Cloud) -> None:
-    live.compute.settings.acpi_spot_s = 0.3
-    boot(live, "vm-1", "trap '' TERM; echo deaf; while :; do sleep 60; done\n", scheduling=SPOT)
-    assert says(live, "vm-1", "startup-script: deaf")
-    live.preempt("vm-1")
-    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
 
 
 @needs_walls
@@ -237,26 +193,6 @@ def test_deleting_a_vm_ends_its_processes(live: Cloud) -> None:
 
 
 @needs_walls
-def test_a_name_that_is_used_again_begins_with_an_empty_disk(live: Cloud) -> None:
-    script = "cat /mark; echo old > /mark; echo done\n"
-    client = boot(live, "vm-1", script)
-    assert says(live, "vm-1", "startup-script: done")
-    client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=PATIENCE_S, retry=None)
-    assert until(live, lambda: not live.compute.vms)
-    boot(live, "vm-1", script)
-    assert says(live, "vm-1", "startup-script: done")
-    assert "startup-script: old" not in serial(live, "vm-1")
-
-
-@needs_walls
-def test_a_reset_boots_again_on_the_same_disk(live: Cloud) -> None:
-    client = boot(live, "vm-1", "cat /mark; echo old > /mark; echo done; exec sleep 60\n")
-    assert says(live, "vm-1", "startup-script: done")
-    client.reset_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=PATIENCE_S, retry=None)
-    assert says(live, "vm-1", "startup-script: old")
-
-
-@needs_walls
 def test_a_change_of_metadata_reaches_a_vm_that_waits_for_it(live: Cloud) -> None:
     wait = READ.format("attributes/word?wait_for_change=true&last_etag=$tag")
     tag = 'tag=$(curl -si -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/attributes/word"'
@@ -284,3 +220,31 @@ def test_closing_the_cloud_leaves_nothing_behind() -> None:
         assert folder.exists()
     assert running(nap(68)) == running(nap(69)) == []
     assert not folder.exists()
+
+
+MOUNTS = """
+mkdir -p /gcs/my-bucket
+gcsfuse --foreground --no-such-flag my-bucket /gcs/my-bucket
+gcsfuse --foreground not-there /gcs/not-there
+gcsfuse --foreground --implicit-dirs my-bucket /gcs/my-bucket &
+sleep 0.5
+echo "$(cat /gcs/my-bucket/there)" > /gcs/my-bucket/here
+kill $!
+wait $!
+echo unmounted $?
+"""
+
+
+@needs_walls
+def test_gcsfuse_shows_a_bucket_and_ends_when_what_was_written_is_there() -> None:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        cloud.attach(LiveMode(cloud.world))
+        cloud.add_bucket("my-bucket")
+        objects = cloud.storage.objects
+        objects.put("my-bucket", "there", objects.folder.keep(b"of another"))
+        boot(cloud, "vm-1", MOUNTS)
+        assert says(cloud, "vm-1", "unmounted 0"), serial(cloud, "vm-1")
+        found = {one.name: one.content.read() for one in objects.walk("my-bucket")}
+        assert found == {"there": b"of another", "here": b"of another\n"}
+        assert "unknown flag: --no-such-flag" in serial(cloud, "vm-1")
+        assert "bucket not-there: 404" in serial(cloud, "vm-1")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from datetime import datetime, timezone
 from typing import Any
 
 import google.cloud.logging
 import pytest
 import requests
-from google.api_core.exceptions import BadRequest, Forbidden, TooManyRequests
+from google.api_core.exceptions import Forbidden, TooManyRequests
 from google.cloud.logging import Resource
 
 from emulator.tests.vertex_jobs import a_job, client_of, create
 from gputrain_emulator import Cloud
 from gputrain_emulator.logging import Logs
-from gputrain_emulator.logging.entries import format_ns, parse_ns
 from gputrain_emulator.logging.matching import matcher
-from gputrain_emulator.query import FilterError
 from gputrain_emulator.vertex import Fate, Vertex
 from tests.each import each
 
@@ -32,7 +28,9 @@ ENTRY = {
 
 
 @pytest.fixture
-def client(cloud: Cloud) -> Any:
+def client(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Any:
+    # else it writes an entry about itself, once a process
+    monkeypatch.setattr(google.cloud.logging_v2, "_instrumentation_emitted", True)
     return google.cloud.logging.Client(
         project=cloud.project,
         credentials=cloud.credentials,
@@ -112,25 +110,6 @@ def test_filters_find_what_google_would(wanted: str, found: bool) -> None:
     assert matcher(wanted)(ENTRY) is found
 
 
-@each(
-    "wanted",
-    ["colour=red", "severity>=LOUD", "timestamp>yesterday", "sample(a)", 'textPayload=~"("', "(", "a="],
-)
-def test_a_filter_no_entry_could_meet_is_refused(wanted: str) -> None:
-    with pytest.raises(FilterError):
-        matcher(wanted)
-
-
-def test_times_keep_their_nanoseconds() -> None:
-    assert parse_ns("1970-01-01T00:00:01.000000007Z") == 1_000_000_007
-    assert [format_ns(n) for n in (0, 10**6, 10**3, 1)] == [
-        "1970-01-01T00:00:00Z",
-        "1970-01-01T00:00:00.001Z",
-        "1970-01-01T00:00:00.000001Z",
-        "1970-01-01T00:00:00.000000001Z",
-    ]
-
-
 def test_what_is_written_is_read_back(client: Any) -> None:
     logger = client.logger("mine")
     logger.log_text("hello", severity="ERROR", labels={"k": "v"})
@@ -138,35 +117,6 @@ def test_what_is_written_is_read_back(client: Any) -> None:
     assert texts(client, "severity=ERROR labels.k=v") == ["hello"]
     (entry,) = client.list_entries(filter_=f"{SINCE} resource.type=gce_instance")
     assert (entry.payload, entry.resource.labels) == ({"message": "there"}, {"zone": "z"})
-
-
-def test_pages_and_order_walk_the_whole_log_once(cloud: Cloud) -> None:
-    logs, project = cloud.world.part(Logs), cloud.world.projects[cloud.project]
-    for number in range(25):
-        logs.write(project, "mine", resource={"type": "global"}, text=str(number))
-        cloud.clock.advance(number % 3)  # some share their second
-    forward = [entry["textPayload"] for entry in read(cloud, pageSize=7)]
-    assert sorted(forward, key=int) == [str(number) for number in range(25)]
-    back = read(cloud, pageSize=7, orderBy="timestamp desc")
-    assert [entry["textPayload"] for entry in back] == forward[::-1]
-
-
-def test_an_entry_may_come_late_and_then_stands_in_its_place(cloud: Cloud) -> None:
-    logs, project = cloud.world.part(Logs), cloud.world.projects[cloud.project]
-    logs.write(project, "mine", resource={"type": "global"}, text="late", late_s=30)
-    cloud.clock.advance(1)
-    logs.write(project, "mine", resource={"type": "global"}, text="soon")
-    assert [entry["textPayload"] for entry in read(cloud)] == ["soon"]
-    cloud.clock.advance(30)
-    assert [entry["textPayload"] for entry in read(cloud)] == ["late", "soon"]
-
-
-def test_a_repeated_insert_id_is_one_entry(client: Any) -> None:
-    logger = client.logger("mine")
-    noon = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-    for _ in range(2):
-        logger.log_text("once", insert_id="1", timestamp=noon)
-    assert texts(client) == ["once"]
 
 
 def test_sixty_reads_a_minute(cloud: Cloud, client: Any) -> None:
@@ -182,7 +132,7 @@ def test_sixty_reads_a_minute(cloud: Cloud, client: Any) -> None:
 
 def test_a_custom_jobs_logs_are_found_by_the_filter_gcloud_sends(cloud: Cloud, client: Any) -> None:
     vertex = cloud.world.part(Vertex)
-    made = create(cloud, client_of(cloud, "rest"))
+    made = create(cloud, client_of(cloud))
     cloud.clock.advance(100)
     vertex.write_log(made.name, "workerpool0-0", "hello from rank 0")
     cloud.clock.advance(1000)
@@ -211,7 +161,7 @@ def test_v19_an_account_without_log_writer_leaves_no_line(cloud: Cloud) -> None:
     vertex = cloud.world.part(Vertex)
     vertex.deaf_accounts.add(account)
     vertex.set_fate(Fate(exits=(1,)))
-    made = create(cloud, client_of(cloud, "rest"), a_job(service_account=account))
+    made = create(cloud, client_of(cloud), a_job(service_account=account))
     cloud.clock.advance(100)
     vertex.write_log(made.name, "workerpool0-0", "never seen")
     cloud.clock.advance(1000)
@@ -233,54 +183,3 @@ def test_readers_need_the_permission_and_the_api(cloud: Cloud) -> None:
     cloud.enable_api("logging", enabled=False)
     with pytest.raises(Forbidden, match="has not been used"):
         limited.logger("mine").log_text("x")
-
-
-_RESOURCE = {"type": "global"}
-_LOG = "projects/my-project/logs/x"
-
-
-@each(
-    ("method", "body"),
-    [
-        ("list", {}),
-        ("list", {"resourceNames": ["projects/my-project"], "filter": "("}),
-        ("list", {"resourceNames": ["projects/my-project"], "orderBy": "severity"}),
-        ("list", {"resourceNames": ["projects/my-project"], "pageSize": -1}),
-        ("list", {"resourceNames": ["projects/my-project"], "pageToken": "x"}),
-        ("list", {"resourceNames": "projects/my-project"}),
-        ("list", {"resourceNames": ["projects/my-project"], "colour": "red"}),
-        ("write", {}),
-        ("write", {"entries": [{"logName": "x", "resource": _RESOURCE, "textPayload": "x"}]}),
-        ("write", {"entries": [{"logName": _LOG, "textPayload": "x"}]}),
-        ("write", {"entries": [{"logName": _LOG, "resource": _RESOURCE, "severity": "LOUD"}]}),
-        ("write", {"entries": [{"logName": _LOG, "resource": _RESOURCE, "timestamp": "now"}]}),
-        ("write", {"entries": [{"logName": _LOG, "resource": _RESOURCE, "textPayload": "x" * 300_000}]}),
-    ],
-)
-def test_bad_requests_are_refused_in_googles_shape(cloud: Cloud, method: str, body: Any) -> None:
-    reply = requests.post(f"{cloud.endpoints.logging}/v2/entries:{method}", json=body, timeout=10)
-    assert reply.status_code == 400
-    assert reply.json()["error"]["status"] == "INVALID_ARGUMENT"
-
-
-def test_a_bad_filter_reaches_the_client_as_a_bad_request(client: Any) -> None:
-    with pytest.raises(BadRequest, match="Unparseable filter"):
-        texts(client, "severity=")
-
-
-def test_threads_write_while_others_read(cloud: Cloud) -> None:
-    cloud.world.rates.enforced = False
-    url = f"{cloud.endpoints.logging}/v2/entries:write"
-
-    def work(number: int) -> None:
-        for at in range(10):
-            entry = {"logName": _LOG, "resource": _RESOURCE, "textPayload": f"{number}-{at}"}
-            assert requests.post(url, json={"entries": [entry]}, timeout=10).status_code == 200
-            read(cloud, pageSize=100)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({entry["textPayload"] for entry in read(cloud, pageSize=30)}) == 80

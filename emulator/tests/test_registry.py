@@ -32,26 +32,6 @@ def test_an_image_has_one_manifest_under_its_tag_and_its_digest(
     assert tuple(built) == (platforms if len(platforms) > 1 else ())
 
 
-def test_a_head_has_the_digest_and_no_body(cloud: Cloud) -> None:
-    cloud.add_image(IMAGE)
-    found = ask(cloud, f"{PATH}/manifests/1", "HEAD")
-    assert (found.status_code, found.content) == (200, b"")
-    assert found.headers["Docker-Content-Digest"].startswith("sha256:")
-
-
-@pytest.mark.parametrize("path", [f"{PATH}/manifests/2", "my-project/train/other/manifests/1"])
-def test_what_was_not_added_is_not_there(cloud: Cloud, path: str) -> None:
-    cloud.add_image(IMAGE)
-    gone = ask(cloud, path)
-    assert (gone.status_code, gone.json()["errors"][0]["code"]) == (404, "MANIFEST_UNKNOWN")
-
-
-def test_a_manifest_that_the_engine_does_not_read_is_not_given(cloud: Cloud) -> None:
-    cloud.add_image(IMAGE, ("linux/amd64", "linux/arm64"))
-    single = "application/vnd.oci.image.manifest.v1+json"
-    assert ask(cloud, f"{PATH}/manifests/1", Accept=single).status_code == 404
-
-
 def test_only_googles_own_images_are_for_everybody(cloud: Cloud) -> None:
     cloud.add_image(IMAGE)
     token = cloud.world.callers.issue(cloud.caller("stranger@example.com", []))
@@ -60,9 +40,3 @@ def test_only_googles_own_images_are_for_everybody(cloud: Cloud) -> None:
     assert (denied.status_code, denied.json()["errors"][0]["code"]) == (403, "DENIED")
     public = "vertex-ai/training/pytorch-gpu.2-4.py310/manifests/latest"
     assert ask(cloud, public, **headers).status_code == 200
-
-
-@pytest.mark.parametrize("name", ["image", "host/a:b:c", "host/image@sha256:1"])
-def test_what_is_no_image_cannot_be_added(cloud: Cloud, name: str) -> None:
-    with pytest.raises(ValueError, match="not an image"):
-        cloud.add_image(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -123,42 +122,6 @@ def test_vms_bear_the_names_that_were_asked_for_and_who_made_them(gang: Queue) -
     assert made.user.endswith("@cloudservices.gserviceaccount.com")
 
 
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (lambda q: q.ask(resize_by=2, instances=[compute_v1.PerInstanceConfig(name="a")]), "Only one of"),
-        (lambda q: q.ask(), "Must be between 1 and 1000"),
-        (lambda q: q.ask(resize_by=1, run_s=599), "Must be between 600 and 604800"),
-        (lambda q: q.ask(instances=[compute_v1.PerInstanceConfig(name="a")] * 2), "must be unique"),
-        (lambda q: q.ask(instances=[compute_v1.PerInstanceConfig(name="A_b")]), "Must be a match of regex"),
-    ],
-)
-def test_what_no_request_may_say(gang: Queue, spoil: Callable[[Queue], None], words: str) -> None:
-    with pytest.raises(exceptions.BadRequest, match=words):
-        spoil(gang)
-
-
-def test_flex_start_needs_a_group_that_repairs_nothing(queue: Queue) -> None:
-    queue.template()
-    queue.group("REPAIR")
-    with pytest.raises(exceptions.BadRequest, match="DO_NOTHING"):
-        queue.ask(resize_by=1)
-
-
-def test_spot_vms_are_not_queued(queue: Queue) -> None:
-    queue.template(provisioning_model="SPOT")
-    queue.group()
-    with pytest.raises(exceptions.BadRequest, match="Spot"):
-        queue.ask(resize_by=1)
-
-
-def test_a_name_is_asked_for_once(gang: Queue) -> None:
-    gang.stock(0)
-    gang.named()
-    with pytest.raises(exceptions.Conflict):
-        gang.named()
-
-
 def test_a_cancelled_request_makes_nothing_when_room_comes(gang: Queue) -> None:
     gang.stock(0)
     gang.named()
@@ -171,14 +134,6 @@ def test_a_cancelled_request_makes_nothing_when_room_comes(gang: Queue) -> None:
     gang.cloud.clock.advance(600)
     assert (gang.read().state, gang.clients.names()) == ("CANCELLED", [])
     with pytest.raises(exceptions.PreconditionFailed, match="final state"):
-        gang.cancel()
-
-
-def test_a_request_that_is_being_served_cannot_be_cancelled(gang: Queue) -> None:
-    gang.named()
-    gang.cloud.clock.advance(5)
-    assert gang.read().state == "ACCEPTED"
-    with pytest.raises(exceptions.PreconditionFailed):
         gang.cancel()
 
 
@@ -195,15 +150,6 @@ def test_a_vm_that_cannot_be_made_takes_the_others_with_it(gang: Queue) -> None:
     assert (gang.clients.names(filter="status = RUNNING"), gang.size()) == ([], 0)
 
 
-def test_a_short_quota_waits_as_a_short_stock_does(gang: Queue) -> None:
-    gang.cloud.quota("PREEMPTIBLE_NVIDIA_H100_GPUS", 8, region="us-central1")
-    gang.named()
-    gang.cloud.clock.advance(120)
-    waiting = gang.read()
-    assert (waiting.state, gang.clients.names()) == ("ACCEPTED", [])
-    assert waiting.status.last_attempt.error.errors[0].code == "QUOTA_EXCEEDED"
-
-
 def test_a_deleted_group_takes_its_requests_and_vms_with_it(gang: Queue) -> None:
     gang.named()
     gang.cloud.clock.advance(60)
@@ -218,51 +164,3 @@ def test_a_deleted_group_takes_its_requests_and_vms_with_it(gang: Queue) -> None
     with pytest.raises(exceptions.NotFound):
         gang.size()
     gang.templates.delete_unary(project=P, instance_template="t")
-
-
-def test_a_group_that_is_deleted_while_its_request_waits_makes_nothing(gang: Queue) -> None:
-    gang.stock(0)
-    gang.named()
-    gang.cloud.clock.advance(60)
-    gang.delete()
-    gang.stock(2)
-    gang.cloud.clock.advance(300)
-    assert gang.clients.names() == []
-
-
-def test_a_vm_that_deletes_itself_is_not_made_again(gang: Queue) -> None:
-    gang.named()
-    gang.cloud.clock.advance(60)
-    gang.clients.instances.delete_unary(project=P, zone=ZONE, instance=NAMES[0])
-    gang.cloud.clock.advance(3000)
-    assert gang.clients.names() == NAMES[1:]
-
-
-def test_a_name_that_somebody_has_taken_fails_the_request(gang: Queue) -> None:
-    gang.stock(0)
-    gang.named()
-    gang.cloud.clock.advance(60)
-    gang.stock(3)
-    gang.clients.insert(compute_v1.Instance(
-        name=NAMES[1], machine_type=f"zones/{ZONE}/machineTypes/n1-standard-4", disks=[boot_disk()],
-        network_interfaces=[compute_v1.NetworkInterface(network="global/networks/default")],
-    ))  # fmt: skip
-    gang.cloud.clock.advance(120)
-    assert gang.read().status.error.errors[0].code == "RESOURCE_ALREADY_EXISTS"
-    assert gang.clients.names() == NAMES[1:]
-
-
-def test_vms_may_come_and_go_before_there_is_room_for_all(gang: Queue) -> None:
-    gang.cloud.compute.settings.flex_false_starts = True
-    gang.stock(1)
-    gang.named()
-    seen = set()
-    for _ in range(60):
-        gang.cloud.clock.advance(5)
-        seen.add(tuple(gang.clients.names(filter="status = RUNNING")))
-        assert gang.read().state == "ACCEPTED"
-    assert seen == {(NAMES[0],), ()}
-    gang.stock(2)
-    gang.cloud.clock.advance(600)
-    assert gang.read().state == "SUCCEEDED"
-    assert gang.clients.names(filter="status = RUNNING") == NAMES

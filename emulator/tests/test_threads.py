@@ -52,32 +52,3 @@ def test_sixteen_threads_of_mixed_requests_meet_no_error() -> None:
         assert cloud.dispatcher.failures == []
         cloud.clock.advance(600)
         assert len(cloud.compute.vms) == 320 - 80
-
-
-def test_of_sixteen_who_ask_for_one_name_one_gets_it() -> None:
-    with gputrain_emulator.start() as cloud, ThreadPoolExecutor(16) as pool:
-        url = f"{cloud.endpoints.url}{URL}/instances"
-        statuses = Counter(
-            pool.map(lambda _: requests.post(url, json=body("vm-1"), timeout=30).status_code, range(16))
-        )
-        assert statuses == Counter({200: 1, 409: 15})
-
-
-def test_of_sixteen_who_want_the_last_machine_one_gets_it() -> None:
-    with gputrain_emulator.start() as cloud, ThreadPoolExecutor(16) as pool:
-        cloud.stock(ZONE, "e2-standard-2", 1)
-        url = f"{cloud.endpoints.url}{URL}/instances"
-        list(pool.map(lambda n: requests.post(url, json=body(f"vm-{n}"), timeout=30).status_code, range(16)))
-        cloud.clock.advance(60)
-        assert [vm.status for vm in cloud.compute.vms.values()] == ["RUNNING"]
-        assert len(cloud.ledger.events("fail")) == 15
-
-
-def test_one_request_id_from_sixteen_threads_makes_one_vm() -> None:
-    with gputrain_emulator.start() as cloud, ThreadPoolExecutor(16) as pool:
-        url = f"{cloud.endpoints.url}{URL}/instances?requestId=6f1c5a9e-0000-4000-8000-000000000001"
-        replies = list(
-            pool.map(lambda _: requests.post(url, json=body("vm-1"), timeout=30).json()["name"], range(16))
-        )
-        assert len(set(replies)) == 1
-        assert len(cloud.ledger.events("create", "instances/")) == 1

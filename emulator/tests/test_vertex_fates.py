@@ -10,23 +10,11 @@ from google.api_core.exceptions import (
 )
 from google.cloud.aiplatform_v1.types import JobState
 
-from emulator.tests.vertex_jobs import REGION, TRANSPORTS, a_job, a_pool, client_of, create
+from emulator.tests.vertex_jobs import REGION, a_job, a_pool, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.vertex import EndState, Fate, OverQuota, Settings, State, Vertex
-from tests.each import each
+from gputrain_emulator.vertex import Fate, State, Vertex
 
 L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
-
-
-@pytest.fixture(params=TRANSPORTS)
-def client(request: pytest.FixtureRequest, cloud: Cloud) -> Any:
-    """The official client, once on REST and once on gRPC."""
-    return client_of(cloud, request.param)
-
-
-@pytest.fixture
-def vertex(cloud: Cloud) -> Vertex:
-    return cloud.world.part(Vertex)
 
 
 def test_v01_more_than_the_limit_is_a_429_that_names_the_metric(
@@ -63,14 +51,6 @@ def test_v02_what_fits_the_limit_but_not_the_rest_waits_in_line(
     assert client.get_custom_job(name=second.name).state is JobState.JOB_STATE_SUCCEEDED
 
 
-def test_or_is_refused_where_the_world_is_set_so(cloud: Cloud, client: Any, vertex: Vertex) -> None:
-    vertex.settings = Settings(over_quota=OverQuota.REFUSE)
-    vertex.set_limit(L4, 2, region=REGION)
-    create(cloud, client)
-    with pytest.raises(TooManyRequests, match=L4):
-        create(cloud, client)
-
-
 def test_v03_sixty_creates_a_minute_and_region(cloud: Cloud, client: Any) -> None:
     vertex = cloud.world.part(Vertex)
     vertex.set_limit("custom_model_training_nvidia_l4_gpus", 10_000, region="*")
@@ -83,40 +63,6 @@ def test_v03_sixty_creates_a_minute_and_region(cloud: Cloud, client: Any) -> Non
     create(cloud, client, region="europe-west4")
     cloud.clock.advance(60)
     create(cloud, client)
-
-
-def test_googles_own_rates_are_the_default(cloud: Cloud) -> None:
-    assert cloud.world.rates.per_minute["aiplatform.requests"] == 600
-    assert cloud.world.rates.per_minute["aiplatform.job_writes"] == 60
-
-
-def test_v13_a_region_without_machines_fails_the_job(cloud: Cloud, client: Any, vertex: Vertex) -> None:
-    vertex.set_stock("g2-standard-24", 0, region=REGION)
-    made = create(cloud, client)
-    cloud.clock.advance(600)
-    failed = client.get_custom_job(name=made.name)
-    assert failed.state is JobState.JOB_STATE_FAILED
-    assert failed.error.message == (
-        f"Resources are insufficient in region: {REGION}. Please try a different region or use a different "
-        "accelerator."
-    )
-
-
-def test_stock_is_taken_and_given_back(cloud: Cloud, client: Any, vertex: Vertex) -> None:
-    vertex.set_stock("g2-standard-24", 1, region=REGION)
-    create(cloud, client)
-    assert vertex.shares.stock[REGION, "g2-standard-24"] == 0
-    cloud.clock.advance(1000)
-    assert vertex.shares.stock[REGION, "g2-standard-24"] == 1
-
-
-def test_v14_a_preempted_spot_job_comes_back(cloud: Cloud, client: Any, vertex: Vertex) -> None:
-    made = create(cloud, client, a_job(scheduling={"strategy": "SPOT"}))
-    cloud.clock.advance(100)
-    vertex.preempt(made.name)
-    assert client.get_custom_job(name=made.name).state is JobState.JOB_STATE_PENDING
-    cloud.clock.advance(100)
-    assert client.get_custom_job(name=made.name).state is JobState.JOB_STATE_RUNNING
 
 
 def test_v12_v15_v16_memory_internal_and_image_errors_say_what_google_says(
@@ -138,23 +84,6 @@ def test_v12_v15_v16_memory_internal_and_image_errors_say_what_google_says(
     assert said["image"].message.startswith('denied: Permission "artifactregistry.repositories.downloadArtif')
 
 
-def test_v18_a_timeout_ends_the_job_as_the_settings_say(cloud: Cloud, client: Any, vertex: Vertex) -> None:
-    vertex.settings = Settings(timeout_ends_in=EndState.FAILED)
-    vertex.set_fate(Fate(run_s=float("inf")))
-    made = create(cloud, client, a_job(scheduling={"timeout": "600s"}))
-    cloud.clock.advance(95 + 599)
-    assert client.get_custom_job(name=made.name).state is JobState.JOB_STATE_RUNNING
-    cloud.clock.advance(1)
-    assert client.get_custom_job(name=made.name).state is JobState.JOB_STATE_FAILED
-
-
-@each("state", list(State))
-def test_every_state_of_the_enum_can_be_seen(cloud: Cloud, client: Any, vertex: Vertex, state: State) -> None:
-    made = create(cloud, client)
-    vertex.put(made.name, state)
-    assert client.get_custom_job(name=made.name).state.name == state.value
-
-
 def test_machines_cost_from_their_start_to_their_end(cloud: Cloud, client: Any, vertex: Vertex) -> None:
     vertex.set_fate(Fate(run_s=float("inf")))
     made = create(cloud, client)
@@ -162,7 +91,7 @@ def test_machines_cost_from_their_start_to_their_end(cloud: Cloud, client: Any, 
     assert cloud.cost_usd == 0
     cloud.clock.advance(3600)
     hour = cloud.cost_usd
-    assert 1.9 < hour < 2.1  # g2-standard-24 in us-central1: 2.001 USD an hour
+    assert 2.2 < hour < 2.4  # g2-standard-24 in us-central1: 2.001 USD an hour, and 15 % of it
     client.cancel_custom_job(name=made.name)
     cloud.clock.advance(100 * 3600)
     assert cloud.cost_usd < hour * 1.01

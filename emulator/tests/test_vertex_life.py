@@ -5,9 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from emulator.tests.vertex_life import TWO, Machines, Processes, a_job
-from gputrain_emulator.vertex.endings import EndState, Settings
-from gputrain_emulator.vertex.states import TERMINAL, Fate, Phase, State
-from tests.each import each
+from gputrain_emulator.vertex.states import TERMINAL, Fate, State
 
 
 def test_a_job_is_pending_then_running_then_succeeded() -> None:
@@ -19,33 +17,6 @@ def test_a_job_is_pending_then_running_then_succeeded() -> None:
     assert (job.state, job.started) == (State.RUNNING, 95)
     job.advance(1e6)
     assert (job.state, job.ended, job.error) == (State.SUCCEEDED, 395, None)
-
-
-def test_one_big_step_of_the_clock_tells_the_same_story_as_many_small_ones() -> None:
-    once, often = a_job(fate=Fate(exits=(139, 0))), a_job(fate=Fate(exits=(139, 0)))
-    once.advance(2000)
-    for second in range(2001):
-        often.advance(second)
-    assert (once.state, once.started, once.ended) == (often.state, often.started, often.ended)
-
-
-def test_the_error_arrives_a_minute_after_the_end() -> None:
-    job = a_job(fate=Fate(exits=(1,), replica="workerpool1-0"))
-    job.advance(400)
-    assert job.state is State.FAILED
-    assert job.visible_error(454) is None
-    error = job.visible_error(455)
-    assert error is not None
-    assert error.message.startswith("The replica workerpool1-0 exited with a non-zero status of 1. To find")
-    assert "resource=ml_job%2Fjob_id%2F77&advancedFilter=" in error.message
-
-
-def test_code_starts_on_the_workers_before_the_state_says_running() -> None:
-    runner = Processes(real=True)
-    job = a_job(runner=runner)
-    job.advance(91)
-    assert runner.started == [TWO]
-    assert job.state is State.PENDING
 
 
 def test_real_replicas_decide_the_end_themselves() -> None:
@@ -87,26 +58,6 @@ def test_a_worker_lost_more_than_five_times_costs_one_of_three_attempts() -> Non
     assert job.error.message == "Internal error occurred for the current attempt"
 
 
-def test_restart_job_on_worker_restart_takes_the_whole_job_back_to_pending() -> None:
-    runner = Processes()
-    job = a_job(runner=runner, restart_job_on_worker_restart=True)
-    job.advance(100)
-    job.worker_lost("workerpool1-0", 100)
-    assert job.state is State.PENDING
-    job.advance(200)
-    assert runner.started == [TWO, TWO]
-    assert (job.state, job.started) == (State.RUNNING, 95)
-
-
-def test_a_lost_worker_alone_starts_again_while_the_job_runs_on() -> None:
-    runner = Processes()
-    job = a_job(runner=runner)
-    job.advance(100)
-    job.worker_lost("workerpool1-0", 100)
-    assert job.state is State.RUNNING
-    assert runner.started == [TWO, ("workerpool1-0",)]
-
-
 def test_a_preempted_spot_job_comes_back_six_times_and_then_fails_as_a_stockout() -> None:
     job = a_job(spot=True, fate=Fate(run_s=float("inf")))
     now = 100.0
@@ -143,26 +94,6 @@ def test_flex_start_waits_for_machines_until_its_max_wait() -> None:
     assert (job.state, job.ended) == (State.FAILED, 3600)
 
 
-def test_flex_start_with_a_wait_of_zero_waits_for_ever() -> None:
-    machines = Machines()
-    machines.stock = False
-    job = a_job(machines, flex_start=True, max_wait_s=0)
-    job.advance(30 * 24 * 3600)
-    assert job.state is State.PENDING
-    machines.stock = True
-    job.advance(30 * 24 * 3600 + 200)
-    assert job.state is State.RUNNING
-
-
-def test_what_an_ended_wait_leads_to_is_a_setting() -> None:
-    machines = Machines()
-    machines.stock = False
-    settings = Settings(wait_ends_in=EndState.EXPIRED)
-    job = a_job(machines, settings=settings, flex_start=True, max_wait_s=60)
-    job.advance(61)
-    assert job.state is State.EXPIRED
-
-
 def test_a_job_without_quota_is_queued_until_some_is_free() -> None:
     machines = Machines()
     machines.quota = False
@@ -180,63 +111,6 @@ def test_the_timeout_counts_from_the_first_start_and_ends_the_job() -> None:
     job.preempt(200)
     job.advance(95 + 3600)
     assert (job.state, job.ended) == (State.CANCELLED, 95 + 3600)
-
-
-def test_a_cancel_takes_its_time_and_ends_with_code_one() -> None:
-    job = a_job()
-    job.advance(100)
-    job.cancel(100)
-    assert job.state is State.CANCELLING
-    job.advance(115)
-    assert job.state is State.CANCELLED
-    assert job.error is not None
-    assert job.error.code == 1
-
-
-def test_a_job_may_still_succeed_while_it_is_being_cancelled() -> None:
-    job = a_job(runner=Processes(real=True))
-    job.advance(100)
-    job.cancel(100)
-    job.replica_exited("workerpool0-0", 0, 101)
-    assert job.state is State.SUCCEEDED
-
-
-def test_disable_retries_makes_the_first_internal_error_the_last() -> None:
-    job = a_job(disable_retries=True)
-    job.advance(100)
-    job.internal_error(100)
-    assert job.state is State.FAILED
-    assert job.error is not None
-    assert job.error.message == "Internal error occurred for the current attempt"
-
-
-@each("state", list(State))
-def test_every_state_is_reachable_by_hand(state: State) -> None:
-    job = a_job()
-    job.advance(100)
-    job.put(state, 100)
-    assert job.state is state
-
-
-def test_a_runner_that_reports_at_once_does_not_end_the_job_twice() -> None:
-    machines, runner = Machines(), Processes(real=True)
-    job = a_job(machines, runner)
-    runner.on_stop = lambda: job.all_replicas_gone(101)
-    job.advance(100)
-    job.phase, job.state = Phase.CANCELLING, State.CANCELLING
-    job.replica_exited("workerpool0-0", 0, 101)
-    assert job.state is State.SUCCEEDED
-    assert (machines.held_quota, machines.held_machines) == (0, 0)
-
-
-def test_a_cancel_of_real_replicas_ends_when_they_are_gone() -> None:
-    job = a_job(runner=Processes(real=True))
-    job.advance(100)
-    job.cancel(100)
-    job.advance(130)
-    assert job.state is State.CANCELLING
-    job.all_replicas_gone(131)
-    assert (job.state, job.ended) == (State.CANCELLED, 131)
 
 
 _MOVES = st.lists(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from emulator.tests.live_guests import needs_walls
 from gputrain_emulator.live import podman
 
 # Writes down its words and its configuration.
@@ -55,27 +53,6 @@ def test_what_runs_is_said_as_it_was_but_for_gpus_and_limits(say: Say) -> None:
     assert told == ["run", "--cgroup-parent", "/group-1", *limits, *asked, "--ulimit", "stack=1024", *program]
 
 
-def test_a_limit_above_this_computers_own_is_left_out(say: Say) -> None:
-    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    told = say("run", "--ulimit", "memlock=-1", "--ulimit", "core=0", "image:1")
-    assert ("memlock=-1" in told) == (hard == resource.RLIM_INFINITY)
-    assert "core=0" in told
-
-
-def test_a_registry_on_loopback_is_spoken_to_without_tls(say: Say) -> None:
-    assert say("pull", "--quiet", "localhost:5000/a/b@sha256:0") == [
-        "pull", "--tls-verify=false", "--quiet", "localhost:5000/a/b@sha256:0",
-    ]  # fmt: skip
-    assert say("pull", "nowhere.invalid/a:1") == ["pull", "nowhere.invalid/a:1"]
-
-
-def test_logins_are_kept_where_docker_would_keep_them(say: Say) -> None:
-    words = ["-u", "oauth2accesstoken", "--password-stdin"]
-    told = say("login", *words, "https://us-docker.pkg.invalid", DOCKER_CONFIG="/kept")
-    assert told == ["login", "--authfile", "/kept/config.json", *words, "us-docker.pkg.invalid"]
-    assert say("pull", "a.invalid/b:1", DOCKER_CONFIG="/kept")[1:3] == ["--authfile", "/kept/config.json"]
-
-
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
@@ -105,18 +82,3 @@ def test_without_an_engine_docker_says_why(tmp_path: Path) -> None:
     done = subprocess.run([program, "pull", "image"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (125, "")
     assert done.stderr == "docker: no container engine on this emulated machine: not installed: podman\n"
-
-
-@needs_walls
-@pytest.mark.skipif(os.geteuid() != 0, reason="without root's rights that is the reason")
-def test_a_computer_without_podman_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(podman, "PLACES", "/nowhere")
-    assert str(podman.why_no_engine.__wrapped__()).startswith("not installed: podman, runc")
-
-
-def test_the_configuration_is_what_podman_reads(tmp_path: Path) -> None:
-    places = podman.write(tmp_path / "engine", tmp_path / "images", volumes=["/a:/a:ro"])
-    assert places == {podman.INSIDE: str(tmp_path / "engine"), podman.STORAGE: str(tmp_path / "images")}
-    text = (tmp_path / "engine" / "containers.conf").read_text()
-    assert 'runtime = "runc"' in text
-    assert f"volumes = {json.dumps(['/a:/a:ro'])}" in text

@@ -10,11 +10,6 @@ from emulator.tests.compute import ZONE, Clients, P, spot, vm
 from gputrain_emulator import Cloud
 
 
-@pytest.fixture
-def clients(cloud: Cloud) -> Clients:
-    return Clients(cloud)
-
-
 def test_a_preempted_vm_is_gone_and_the_operation_says_why(cloud: Cloud, clients: Clients) -> None:
     clients.run(vm(scheduling=spot()))
     identity = clients.instances.get(project=P, zone=ZONE, instance="vm-1").id
@@ -33,37 +28,6 @@ def test_a_preempted_vm_is_gone_and_the_operation_says_why(cloud: Cloud, clients
     assert (why.user, why.target_id) == ("system@google.com", identity)
 
 
-def test_a_preempted_vm_with_stop_stays_as_terminated(cloud: Cloud, clients: Clients) -> None:
-    clients.run(vm(scheduling=spot("STOP")))
-    cloud.preempt("vm-1")
-    cloud.clock.advance(60)
-    assert clients.status("vm-1") == "TERMINATED"
-
-
-def test_the_capacity_of_a_preempted_vm_belongs_to_somebody_else(cloud: Cloud, clients: Clients) -> None:
-    cloud.stock(ZONE, "a3-highgpu-8g", 1)
-    clients.run(vm(scheduling=spot("STOP")))
-    cloud.preempt("vm-1")
-    cloud.clock.advance(60)
-    start = clients.wait(clients.instances.start_unary(project=P, zone=ZONE, instance="vm-1"))
-    assert start.error.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
-    assert clients.status("vm-1") == "TERMINATED"
-
-
-def test_only_spot_vms_are_preempted(cloud: Cloud, clients: Clients) -> None:
-    clients.run(vm())
-    with pytest.raises(ValueError, match="preempts Spot VMs only"):
-        cloud.preempt("vm-1")
-    with pytest.raises(LookupError, match="0 VMs are called 'vm-9'"):
-        cloud.preempt("vm-9")
-
-
-def test_a_vm_reclaimed_while_it_is_made_fails_its_insert(cloud: Cloud, clients: Clients) -> None:
-    insert = clients.insert(vm(scheduling=spot()))
-    cloud.preempt("vm-1")
-    assert clients.wait(insert).error.errors[0].code == "RESOURCE_NOT_FOUND"
-
-
 def test_a_host_error_restarts_a_standard_vm_and_not_a_spot_one(cloud: Cloud, clients: Clients) -> None:
     clients.run(vm())
     clients.run(vm("vm-2", scheduling=spot()))
@@ -77,29 +41,12 @@ def test_a_host_error_restarts_a_standard_vm_and_not_a_spot_one(cloud: Cloud, cl
     ]
 
 
-def test_maintenance_terminates_a_gpu_vm_and_brings_it_back(cloud: Cloud, clients: Clients) -> None:
-    clients.run(vm())
-    cloud.maintenance("vm-1")
-    cloud.clock.advance(120)
-    assert clients.status("vm-1") == "RUNNING"
-    assert "compute.instances.terminateOnHostMaintenance" in clients.system_operations()
-
-
 def test_a_guest_that_powers_off_leaves_a_terminated_vm_and_its_disk(cloud: Cloud, clients: Clients) -> None:
     clients.run(vm())
     cloud.power_off("vm-1")
     assert clients.status("vm-1") == "TERMINATED"
     assert clients.system_operations() == ["compute.instances.guestTerminate"]
     assert [disk.name for disk in clients.of("Disks").list(project=P, zone=ZONE)] == ["vm-1"]
-
-
-def test_a_vm_that_is_off_costs_no_more(cloud: Cloud, clients: Clients) -> None:
-    clients.run(vm())
-    cloud.clock.advance(3600)
-    cloud.power_off("vm-1")
-    spent = cloud.cost_usd
-    cloud.clock.advance(3600)
-    assert cloud.cost_usd == spent > 0
 
 
 @pytest.mark.parametrize(("action", "kind"), [("DELETE", "deferredDelete"), ("STOP", "deferredStop")])
@@ -113,25 +60,6 @@ def test_the_run_time_limit_is_kept_by_the_clock(
     assert clients.system_operations() == [f"compute.instances.{kind}"]
     assert (clients.names() == []) is (action == "DELETE")
     assert cloud.cost_usd == pytest.approx(50.609541 * 3620 / 3600, rel=0.01)
-
-
-def ends_at(clients: Clients) -> str:
-    """When Google's limit ends the VM, as it says."""
-    found = clients.instances.get(project=P, zone=ZONE, instance="vm-1")
-    return str(found.resource_status.scheduling.termination_timestamp)
-
-
-@pytest.mark.parametrize("fires", [True, False])
-def test_whether_the_limit_deletes_a_stopped_vm_is_a_setting(
-    cloud: Cloud, clients: Clients, fires: bool
-) -> None:
-    cloud.compute.settings.stopped_vm_expires = fires
-    clients.run(vm(scheduling=spot(max_run_duration=compute_v1.Duration(seconds=600))))
-    assert ends_at(clients)
-    cloud.power_off("vm-1")
-    assert bool(ends_at(clients)) is fires
-    cloud.clock.advance(3600)
-    assert (clients.names() == []) is fires
 
 
 def test_a_stockout_names_the_zones_that_have_capacity(cloud: Cloud, clients: Clients) -> None:
@@ -173,22 +101,6 @@ def test_a_quota_shows_in_the_operation(cloud: Cloud, clients: Clients, which: s
     assert info.dimensions.get("gpu_family", "") == family
 
 
-def test_a_quota_can_show_at_once_instead(cloud: Cloud, clients: Clients) -> None:
-    cloud.compute.settings.quota_at_once = True
-    cloud.quota("GPUS_ALL_REGIONS", 0)
-    with pytest.raises(exceptions.Forbidden, match=r"Limit: 0\.0 globally") as caught:
-        clients.insert(vm())
-    assert caught.value.errors[0] == {"message": "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally.", "domain": "usageLimits", "reason": "quotaExceeded"}  # fmt: skip  # noqa: E501
-
-
-def test_a_full_quota_is_free_again_when_the_vm_is_gone(cloud: Cloud, clients: Clients) -> None:
-    cloud.quota("GPUS_ALL_REGIONS", 8)
-    clients.run(vm())
-    assert clients.run(vm("vm-2")).error.errors[0].code == "QUOTA_EXCEEDED"
-    clients.wait(clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1"))
-    assert not clients.run(vm("vm-3")).error.errors
-
-
 def test_a_flex_start_vm_waits_for_capacity_and_then_runs(cloud: Cloud, clients: Clients) -> None:
     cloud.stock(ZONE, "a3-highgpu-2g", 0)
     insert = clients.insert(flex(7200))
@@ -199,14 +111,6 @@ def test_a_flex_start_vm_waits_for_capacity_and_then_runs(cloud: Cloud, clients:
     cloud.clock.advance(120)
     assert clients.status("vm-1") == "RUNNING"
     assert not clients.wait(insert).error.errors
-
-
-def test_a_flex_start_vm_waits_no_longer_than_it_said(cloud: Cloud, clients: Clients) -> None:
-    cloud.stock(ZONE, "a3-highgpu-2g", 0)
-    insert = clients.insert(flex(600))
-    cloud.clock.advance(660)
-    assert clients.wait(insert).error.errors[0].code.startswith("ZONE_RESOURCE_POOL_EXHAUSTED")
-    assert clients.names() == []
 
 
 def flex(valid_s: int) -> compute_v1.Instance:

@@ -10,16 +10,11 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import DEBIAN, IMAGE, ZONE, Clients, P, boot_disk, cpu_vm, spot, vm
+from emulator.tests.compute import DEBIAN, ZONE, Clients, P, boot_disk, cpu_vm, spot, vm
 from gputrain_emulator import Cloud
 from tests.each import each
 
 GPU = compute_v1.AcceleratorConfig
-
-
-@pytest.fixture
-def clients(cloud: Cloud) -> Clients:
-    return Clients(cloud)
 
 
 def n1(machine: str, kind: str, count: int, **more: Any) -> compute_v1.Instance:
@@ -80,21 +75,6 @@ def test_google_refuses(clients: Clients, what: str) -> None:
     assert clients.names(zone) == []
 
 
-ALLOWED = {
-    "two H100 on Spot": vm(machine="a3-highgpu-2g", scheduling=spot()),
-    "two H100 by flex-start": vm(machine="a3-highgpu-2g", **flex()),
-    "a B200 machine on Spot": vm(machine="a4-highgpu-8g", zone="us-central1-b", scheduling=spot()),
-    "four T4 on the biggest N1": n1("n1-standard-96", "nvidia-tesla-t4", 4),
-    "a CPU VM that migrates": cpu_vm(),
-}
-
-
-@pytest.mark.parametrize("what", ALLOWED)
-def test_google_makes(clients: Clients, what: str) -> None:
-    zone = ALLOWED[what].machine_type.split("/")[1]
-    assert not clients.run(ALLOWED[what], zone=zone).error.errors
-
-
 def test_an_accelerator_the_zone_has_not_is_not_found(clients: Clients) -> None:
     kind = f"projects/{P}/zones/us-east4-c/acceleratorTypes/nvidia-tesla-v100"
     wanted = vm(
@@ -104,36 +84,6 @@ def test_an_accelerator_the_zone_has_not_is_not_found(clients: Clients) -> None:
     )
     with pytest.raises(exceptions.NotFound, match=f"The resource '{kind}' was not found"):
         clients.insert(wanted, zone="us-east4-c")
-
-
-def test_an_image_that_is_not_there_is_not_found(clients: Clients) -> None:
-    missing = IMAGE.replace("common-cu128", "nonsense")
-    with pytest.raises(exceptions.NotFound, match="global/images/family/nonsense"):
-        clients.insert(vm(disks=[boot_disk(missing)]))
-
-
-def test_an_enum_value_google_does_not_know_is_refused_in_its_words(clients: Clients) -> None:
-    with pytest.raises(
-        exceptions.BadRequest,
-        match=r"Invalid value at 'resource.scheduling.provisioning_model' \(type.googleapis.com/.*ProvisioningModel\), \"CHEAP\"",
-    ):
-        clients.insert(vm(scheduling=compute_v1.Scheduling(provisioning_model="CHEAP")))
-
-
-def test_an_organisation_that_forbids_external_addresses_fails_the_operation(
-    cloud: Cloud, clients: Clients
-) -> None:
-    cloud.compute.org_policies.add("constraints/compute.vmExternalIpAccess")
-    nic = compute_v1.NetworkInterface(
-        network="global/networks/default", access_configs=[compute_v1.AccessConfig()]
-    )
-    done = clients.run(cpu_vm(network_interfaces=[nic]))
-    assert (done.http_error_status_code, done.error.errors[0].code) == (412, "CONDITION_NOT_MET")
-    assert (
-        "Constraint constraints/compute.vmExternalIpAccess violated for project"
-        in done.error.errors[0].message
-    )
-    assert not clients.run(cpu_vm("vm-2")).error.errors
 
 
 def test_a_service_account_needs_act_as(cloud: Cloud) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from google.api_core.exceptions import GoogleAPICallError, NotFound
+from google.api_core.exceptions import GoogleAPICallError
 from google.cloud import compute_v1
 
 from gputrain_emulator import Cloud
-from gputrain_emulator.compute.vpc import profiles
 
 REGION, ZONE = "us-central1", "us-central1-b"
 PROFILE = f"projects/my-project/global/networkProfiles/{ZONE}-vpc-roce"
@@ -48,44 +47,6 @@ def subnetwork(client: Callable[[str], Any]) -> Make:
         client("Subnetworks").insert(project="my-project", region=region, subnetwork_resource=resource)
 
     return make
-
-
-def test_a_profile_is_of_a_zone_that_has_machines_for_it(client: Callable[[str], Any], network: Make) -> None:
-    listed = {one.name for one in client("NetworkProfiles").list(project="my-project")}
-    assert listed == set(profiles())
-    assert f"{ZONE}-vpc-roce" in listed
-    network("rdma", network_profile=PROFILE, mtu=8896)
-    made = client("Networks").get(project="my-project", network="rdma")
-    assert (made.network_profile.rpartition("/")[2], made.mtu) == (f"{ZONE}-vpc-roce", 8896)
-    with pytest.raises(NotFound):
-        network("other", network_profile=PROFILE.replace(ZONE, "us-west4-c"))
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"mtu": 9000}, "Must be between 1300 and 8896"),
-        ({"network_profile": PROFILE, "auto_create_subnetworks": True}, "cannot be in auto subnet mode"),
-        ({"name": "default"}, "already exists"),
-    ],
-)
-def test_a_network_that_cannot_be_is_refused(network: Make, fields: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(GoogleAPICallError, match=sentence):
-        network(**{"name": "net", **fields})
-
-
-def test_ranges_of_one_network_lie_apart_and_of_two_need_not(network: Make, subnetwork: Make) -> None:
-    network("one")
-    network("two")
-    subnetwork("one", "a", "10.0.0.0/20")
-    subnetwork("two", "b", "10.0.0.0/20")
-    with pytest.raises(GoogleAPICallError, match="conflicts with existing subnetwork 'a' in region"):
-        subnetwork("one", "c", "10.0.8.0/24", "us-east4")
-    for wrong in ("10.0.0.1/20", "10.9.0.0/30", "8.8.8.0/24", "here"):
-        with pytest.raises(GoogleAPICallError, match="ipCidrRange"):
-            subnetwork("one", "d", wrong)
-    with pytest.raises(GoogleAPICallError, match="cannot be found"):
-        subnetwork("three", "e", "10.1.0.0/20")
 
 
 def test_a_roce_network_lies_in_its_region_and_takes_no_rules(

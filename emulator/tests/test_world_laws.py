@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 import gputrain_emulator
 from emulator.tests.compute import ZONE, P
 from gputrain_emulator import Cloud
-from gputrain_emulator.compute import endings
+from gputrain_emulator.compute import lifecycle
 from gputrain_emulator.exchanges import Request
 from gputrain_emulator.quotas import Key
 
@@ -76,7 +76,7 @@ def take(cloud: Cloud, step: tuple[Any, ...]) -> None:
         vm = cloud.compute.vms.get((P, ZONE, subject))
         if vm is not None:
             with cloud.world.lock:
-                getattr(endings, kind)(cloud.compute, vm)
+                getattr(lifecycle, kind)(cloud.compute, vm)
 
 
 def clear(cloud: Cloud) -> None:
@@ -114,6 +114,7 @@ def check(cloud: Cloud) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, max_size=14))
 @example(steps=[("insert", "a", "DELETE"), ("expire", "a"), ("maintain", "a")])
+@example(steps=[("insert", "a", "DELETE"), ("advance", 20), ("host_error", "a")])
 def test_the_books_agree_with_the_world(cloud: Cloud, steps: list[tuple[Any, ...]]) -> None:
     clear(cloud)
     for step in steps:

@@ -1,44 +1,26 @@
-"""Custom jobs for the tests, and the official client on both transports."""
+"""Custom jobs for the tests, and the official client."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import grpc
 import pytest
 from google.api_core.exceptions import BadRequest
 from google.cloud import aiplatform_v1
-from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcTransport
 
 from gputrain_emulator import Cloud
 from gputrain_emulator.world import Caller
 
 REGION = "us-central1"
-TRANSPORTS = ("rest", "grpc")
 
 
-class BearerChannel(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc ships no types
-    """Adds a token to every call, as a secure channel would."""
-
-    def __init__(self, token: str) -> None:
-        self.token = token
-
-    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        metadata = [*(details.metadata or ()), ("authorization", f"Bearer {self.token}")]
-        return continuation(details._replace(metadata=metadata), request)
-
-
-def client_of(cloud: Cloud, transport: str, caller: Caller | None = None) -> Any:
+def client_of(cloud: Cloud, caller: Caller | None = None) -> Any:
     """A JobServiceClient, unmodified, pointed at the emulator."""
-    if transport == "rest":
-        credentials = cloud.credentials_of(caller or cloud.owner)
-        return aiplatform_v1.JobServiceClient(
-            credentials=credentials, transport="rest", client_options=cloud.client_options
-        )
-    channel = grpc.insecure_channel(cloud.endpoints.aiplatform_grpc)
-    token = cloud.world.callers.issue(caller or cloud.owner)
-    channel = grpc.intercept_channel(channel, BearerChannel(token))
-    return aiplatform_v1.JobServiceClient(transport=JobServiceGrpcTransport(channel=channel))
+    return aiplatform_v1.JobServiceClient(
+        credentials=cloud.credentials_of(caller or cloud.owner),
+        transport="rest",
+        client_options=cloud.client_options,
+    )
 
 
 def parent(cloud: Cloud, region: str = REGION) -> str:

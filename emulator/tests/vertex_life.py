@@ -67,7 +67,7 @@ def a_job(
         ask=Ask(replicas=ask.pop("replicas", TWO), **ask),
         capacity=machines or Machines(),
         runner=runner or Processes(),
-        endings=Endings(settings=settings, project_number="123", job_id="77", region="us-central1"),
+        endings=Endings(project_number="123", job_id="77", region="us-central1"),
         settings=settings,
         fate=fate or Fate(),
         created=0.0,

@@ -2,54 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, ClassVar, Generic, TypeVar
+from functools import cache, lru_cache
+from typing import Any, Generic, TypeVar
 
 import attrs
 
-from gputrain import catalog, causes
-from gputrain.arguments import function
-from gputrain.backends.base import Backend, Bundle, JobRef
-from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
+from gputrain import catalog, causes, fields
+from gputrain.backends.agent_reports import MOST_BYTES, node_of, read_standings
+from gputrain.backends.base import Backend, Bundle, JobFile
 from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.causes import Cause
+from gputrain.code import resolve
+from gputrain.code.bundle import send
 from gputrain.entrypoint import contract
 from gputrain.errors import (
-    AccessError,
     CapacityError,
     GputrainError,
+    PermissionDeniedError,
     QuotaExceededError,
-    RequestError,
-    TransientError,
 )
-from gputrain.fields import Field, matching, refused
-from gputrain.gcp import Access, Api, Objects, endpoints, reservations
-from gputrain.gcp.buckets import BucketPrefix, check_bucket, home_of
-from gputrain.gcp.endpoints import emulator_of, on_trial
-from gputrain.gcp.shared import Found
-from gputrain.gcp.uploads import Progress
-from gputrain.images import ImageHome, Works
+from gputrain.fields import Field, function, invalid, matching
+from gputrain.google import GoogleClient, Objects, endpoints
+from gputrain.google.cache import Found
+from gputrain.google.compute_lists import check_fit, find_reservations
+from gputrain.google.endpoints import emulator_of, on_trial
+from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id
+from gputrain.images import ImageBuilder, ImageRepository
+from gputrain.jobstore import BucketStore, JobRecord
 from gputrain.planning import Candidate, Fact
 from gputrain.quota import Quotas
-from gputrain.quota.book import Book, in_short
-from gputrain.quota.reader import Reader
-from gputrain.records import CANCELLED, Ask, BucketBoard, Code, Record, RecordError, ended
+from gputrain.quota.model import QuotaSnapshot, in_short
+from gputrain.quota.reader import QuotaReader
 from gputrain.spec import GpuRequest, TrainingSpec
-from gputrain.staging import parcels, resolve
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
-
-
-PROJECT = Field(
-    matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"),
-    "a project's id, 6 to 30 small letters, digits and hyphens", "project='my-project'", is_needed=True,
-)  # fmt: skip
-IMAGE_REPOSITORY = Field(
-    ImageHome.parse, "a repository of Artifact Registry",
-    "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
-)  # fmt: skip
 
 
 OBJECTS = {
@@ -61,11 +48,14 @@ OBJECTS = {
     "now": Field(function, "a function that tells seconds", "leave it out: time.time", is_needed=True),
 }
 """Arguments that are no settings, and how each is read."""
-REGION = matching(r"[a-z]+-[a-z]+\d+")
-_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9._]{0,126}[a-z0-9])?")
+ANY_REGION = "any"
+FIRST_REGION = "us-central1"
+"""Where images are built and kept for jobs of any region."""
+REGION = matching(rf"[a-z]+-[a-z]+\d+|{ANY_REGION}")
 
 
-REFUSALS = ((CapacityError, causes.STOCKOUT_REGION), (QuotaExceededError, causes.QUOTA_REGION))
+REFUSALS = ((CapacityError, causes.STOCKOUT_REGION), (QuotaExceededError, causes.QUOTA_REGION),
+            (PermissionDeniedError, causes.JOB_PERMISSION))  # fmt: skip
 """What Google tells after it has taken a job, in the words of a refusal."""
 
 
@@ -74,57 +64,108 @@ def cause_of(refusal: type[GputrainError]) -> Cause | None:
     return next((cause for kind, cause in REFUSALS if issubclass(refusal, kind)), None)
 
 
+@cache
+def _everywhere(service: Service) -> tuple[str, ...]:
+    shapes = catalog.shapes(service=service)
+    return tuple(sorted({region for shape in shapes for region in catalog.regions(shape, service)}))
+
+
+def setting(
+    read: Callable[[Any], Any],
+    expected: str,
+    fix: str,
+    *,
+    is_needed: bool = False,
+    is_kept: bool = True,
+) -> Any:
+    """A setting and how its argument is read, as of `Field`.
+
+    ``is_kept``: it says what a job is and may do, so another process restarts the job only under the same.
+    """
+    row = Field(read, expected, fix, is_needed=is_needed)
+    return attrs.field(metadata={"row": row, "is_kept": is_kept})
+
+
+def switch(fix: str, *, is_kept: bool = True) -> Any:
+    """As `setting`, of one that is True or False."""
+    return setting(fields.instance(bool), "True or False", fix, is_needed=True, is_kept=is_kept)
+
+
 @attrs.frozen(kw_only=True)
 class GoogleSettings:
-    """What a project chooses once for all its jobs."""
+    """What a project chooses once for all its jobs: each setting, and how its argument is read."""
 
-    project: str
+    project: str = setting(
+        matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"),
+        "a project's id, 6 to 30 small letters, digits and hyphens", "project='my-project'",
+        is_needed=True, is_kept=False,
+    )  # fmt: skip
     regions: tuple[str, ...]
+    """As they were named; ``any`` stands for all others of the catalog, the cheapest first."""
     bucket: BucketPrefix | None
-    image_repository: ImageHome | None
+    image_repository: ImageRepository | None = setting(
+        ImageRepository.parse, "a repository of Artifact Registry",
+        "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'", is_kept=False,
+    )  # fmt: skip
+
+    @classmethod
+    def rows(cls) -> dict[str, Field]:
+        """How each argument of the constructor is read."""
+        return {one.name: one.metadata["row"] for one in attrs.fields(cls)} | OBJECTS
 
     @property
     def home(self) -> str:
-        """The region that the bucket lies in: the first one."""
-        return self.regions[0]
+        """The region that the bucket lies in: the first one; empty where any may be it."""
+        return "" if self.regions[0] == ANY_REGION else self.regions[0]
+
+    @property
+    def named_regions(self) -> tuple[str, ...]:
+        """Those in the user's order."""
+        return tuple(one for one in self.regions if one != ANY_REGION)
+
+    def all_regions(self, service: Service) -> tuple[str, ...]:
+        """Those that were named, and for ``any`` all others where the service sells a GPU."""
+        if ANY_REGION not in self.regions:
+            return self.regions
+        return tuple(dict.fromkeys([*self.named_regions, *_everywhere(service)]))
 
     @property
     def home_label(self) -> str:
-        """What `gputrain.gcp.LABEL_HOME` says on all that is made for these; empty without a bucket."""
-        return "" if self.bucket is None else home_of(self.project, self.bucket)
+        """What `gputrain.google.LABEL_OWNER` says on all that is made for these; empty without a bucket."""
+        return "" if self.bucket is None else owner_id(self.project, self.bucket)
 
     @property
     def code_bucket(self) -> BucketPrefix:
         """The bucket, which a submit needs. SpecError where none was named."""
         if self.bucket is None:
-            what, fix = "code travels through a bucket, and none is named", "bucket='gs://my-bucket'"
-            raise refused("bucket", None, "a bucket of your project", fix, what=what)
+            what, fix = "no bucket: code is uploaded to one", "bucket='gs://my-bucket'"
+            raise invalid("bucket", None, "a bucket of your project", fix, what=what)
         return self.bucket
 
-    def check_ref(self, ref: JobRef) -> None:
-        """As of `ChecksRefs`: by the project, as ids say nothing of it."""
-        self._check("project", ref, ref.project, self.project)
 
-    @staticmethod
-    def _check(field: str, ref: JobRef, named: str, own: str) -> None:
-        if named != own:
-            allowed, fix = f"a job of the {field} {own}", "gputrain.attach(uri) finds it by itself"
-            raise refused("uri", ref.uri, allowed, fix, what="it is no job of this backend")
+S = TypeVar("S", bound=GoogleSettings, covariant=True)
 
 
-S = TypeVar("S", bound=GoogleSettings)
-
-
-class GoogleBackend(Backend, AsksForStacks, Generic[S]):
+class GoogleBackend(Backend, Generic[S]):
     """A backend whose jobs find their code in a bucket, and count against a project's quotas."""
 
+    has_quotas = True
     _service: Service
 
-    def __init__(self, settings: S, access: Access, progress: Progress | None) -> None:
+    def __init__(self, settings: S, access: GoogleClient, progress: Progress | None) -> None:
         self._settings = settings
         self._access = access
         self._progress = progress
-        self._reader = Reader(access, self._service, settings.regions)
+        self._reader = QuotaReader(
+            client=access,
+            service=self._service,
+            regions=settings.all_regions(self._service),
+            **self._quota_options,
+        )
+        self.trial = emulator_of(access.endpoints)
+        self.documents = None if settings.bucket is None else BucketStore(access, settings.bucket)
+        kept = [one.name for one in attrs.fields(type(settings)) if one.metadata.get("is_kept")]
+        self.settings = {name: str(getattr(settings, name)) for name in kept}
 
     def __repr__(self) -> str:
         told = self._settings
@@ -132,13 +173,9 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
         return f"{type(self).__name__}(project={told.project!r}, regions={list(told.regions)!r}){where}"
 
     @property
-    def trial(self) -> str:
-        """The address of the emulator on this machine that stands for Google; empty: none does."""
-        return emulator_of(self._access.endpoints)
-
-    def check_ref(self, ref: JobRef) -> None:
-        """As of `ChecksRefs`: before anything is asked, as another's job may bear the same id."""
-        self._settings.check_ref(ref)
+    def _quota_options(self) -> Mapping[str, Any]:
+        """What else of the settings decides which quotas count: fields of `QuotaReader`."""
+        return {}
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """Quotas, the reservation that is named, and what else the service tells beforehand."""
@@ -146,20 +183,20 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
             return {}
         asked = {**self._reader.questions(), **reservation_questions(self._access, wanted)}
         found = self._access.looks.ask({**asked, **self._questions(wanted)})
-        book = self._reader.book(found)
-        return {one: self._fact(one, book, found) for one in wanted}
+        snapshot = self._reader.snapshot(found)
+        return {one: self._fact(one, snapshot, found) for one in wanted}
 
     def _questions(self, _wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
         return {}
 
-    def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+    def _fact(self, one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
         raise NotImplementedError
 
     def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
         """How jobs stand with the service's quotas; arguments as of `Trainer.quotas`, already read."""
         return self._reader.quotas(gpus, **size)
 
-    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
+    def package(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
         """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
 
         Raises:
@@ -168,100 +205,84 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
         """
         bucket, source = self._settings.code_bucket, resolve(spec, installed=False)
         check_bucket(self._access, bucket, self._settings.home)
-        packed = parcels.pack(source)
+        packed = source.pack()
         where = bucket.uri("code", packed.name)
         return Bundle(location=where, argv=source.argv, sha256=packed.sha256, content=packed.data)
 
-    def send(self, bundle: Bundle) -> None:
+    def upload(self, bundle: Bundle) -> None:
         """Put the code into the bucket, where it lacks it.
 
         Raises:
             RequestError, AccessError: the code cannot be sent, or there is none to send.
         """
         bucket = self._settings.code_bucket
-        parcels.send(self._access, bucket, bundle.location, bundle.content, progress=self._progress)
+        send(self._access, bucket, bundle.location, bundle.content, progress=self._progress)
 
     @property
-    def works(self) -> Works:
+    def image_builder(self) -> ImageBuilder:
         """Where this project's images are built: in the first region, and kept in ``image_repository``."""
-        access, region = self._access, self._settings.home
-        home = self._settings.image_repository or ImageHome.usual(access.project, region)
-        return Works(access=access, home=home, bucket=self._settings.code_bucket, region=region)
+        access, region = self._access, self._settings.home or FIRST_REGION
+        kept = self._settings.image_repository or ImageRepository.default(access.project, region)
+        return ImageBuilder(access=access, repository=kept, bucket=self._settings.code_bucket, region=region)
 
-    def _asks(self, ref: JobRef) -> tuple[Objects, str]:
-        """Where the agents of a job look, and how the names of questions and answers begin there."""
-        raise NotImplementedError
+    def find_code(self, sha256: str, argv: Sequence[str]) -> Bundle | None:
+        """The code of that hash in this bucket; to send it checks that it is there."""
+        location = self._settings.code_bucket.uri("code", f"{sha256}.tar.gz")
+        return Bundle(location=location, argv=tuple(argv), sha256=sha256) if sha256 else None
 
-    def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
-        """Write the question. Raises as `observe`, and as Cloud Storage answers."""
-        objects, prefix = self._asks(ref)
-        objects.write(prefix + contract.STACKS_ASK, nonce.encode(), if_generation=None)
+    def job_folder(self, job_id: str) -> str:
+        """As of `Backend`; empty where no bucket was named."""
+        bucket = self._settings.bucket
+        return "" if bucket is None else bucket.uri("jobs", job_id)
 
-    def stacks(self, ref: JobRef, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-        """The answers that are there. Raises as `observe`, and as Cloud Storage answers."""
-        objects, prefix = self._asks(ref)
-        found = objects.list(f"{prefix}{contract.STACKS_ASK}-{nonce}-").seen
+    def list_files(self, place: str) -> list[JobFile]:
+        """As of `Backend`."""
+        bucket, prefix = self._below(place)
+        found = [(one.name[len(prefix) :], one) for one in Objects(self._access, bucket).list(prefix)]
+        return [
+            JobFile(name=name, size=one.size, generation=one.generation)
+            for name, one in found
+            if name and not name.endswith("/")  # a folder that the console made
+        ]
+
+    def read_file(self, place: str, file: JobFile, first: int, count: int) -> bytes:
+        """As of `Backend`."""
+        bucket, prefix = self._below(place)
+        objects = Objects(self._access, bucket)
+        return objects.read_range(prefix + file.name, first, count, generation=file.generation)
+
+    @staticmethod
+    def _below(place: str) -> tuple[str, str]:
+        where = BucketPrefix.parse(place)
+        return where.name, where.prefix
+
+    def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
+        """Write the question beside the attempt's results. AccessError, TransientError: it is refused."""
+        self._objects.write(self._stacks_prefix(record), nonce.encode(), if_generation=None)
+
+    def stacks(self, record: JobRecord, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """The answers that are there. AccessError, TransientError: they cannot be read."""
+        found = self._objects.list(f"{self._stacks_prefix(record)}-{nonce}-")
         named = {node: one.name for one in found if (node := node_of(one.name, nonce)) is not None}
-        read = {node: objects.read(name, most_bytes=MOST_BYTES) for node, name in named.items()}
+        read = {node: self._objects.read(name, most_bytes=MOST_BYTES) for node, name in named.items()}
         return {node: read_standings(one.content, node) for node, one in read.items() if one is not None}
 
-    def _addresses(self, *apis: Api) -> dict[str, str]:
-        """Where a job finds these APIs."""
-        return {api.value: self._access.url(api) for api in apis}
-
-
-@attrs.define(kw_only=True, eq=False)
-class BucketRecorder(Generic[S]):
-    """What the recorders of both services know: settings that a job keeps, and code by its hash."""
-
-    settings: S
-    board: BucketBoard
-    kept: ClassVar[tuple[str, ...]]
-    """The settings that say what a job is and may do."""
+    def _stacks_prefix(self, record: JobRecord) -> str:
+        """The question's name; answers are named after it."""
+        assert record.attempt is not None, "it has an attempt"
+        folder = ("jobs", record.job_id, record.attempt.id)
+        return self._settings.code_bucket.object_name(*folder, contract.STACKS_ASK)
 
     @property
-    def choices(self) -> Mapping[str, str]:
-        """What jobs are and may do by these settings."""
-        return {name: str(getattr(self.settings, name)) for name in self.kept}
-
-    def code(self, code: Code) -> Bundle | None:
-        """The code of that hash in this backend's own bucket; to send it sees that it is there."""
-        if not code.sha256:
-            return None
-        location = self.settings.code_bucket.uri("code", f"{code.sha256}.tar.gz")
-        return Bundle(location=location, argv=code.argv, sha256=code.sha256)
-
-    def end(self, job_id: str) -> tuple[Record | None, GputrainError | None]:
-        """Have nobody start a job again: its record as it then is, None where there is none or it was
-        refused; and what was refused, which keeps nothing from ending what runs."""
-        try:
-            return self._end(job_id), None
-        except (AccessError, RequestError, TransientError, RecordError) as error:
-            error.what = f"what runs of {job_id} ends, but a watcher may start it again: {error.what}"
-            return None, error
-
-    def shut(self, job_id: str) -> GputrainError | None:
-        """As of `BarsLate`."""
-        return self.end(job_id)[1]
-
-    def _end(self, job_id: str) -> Record | None:
-        return ended(self.board, job_id, CANCELLED)
+    def _objects(self) -> Objects:
+        return Objects(self._access, self._settings.code_bucket.name)
 
 
-def addressed(ask: Ask) -> Ask:
-    """An ask of a record, whose place and names may stand in an address.
-
-    Raises:
-        RecordError: somebody else wrote it, as they may not.
-    """
-    for one in (ask.way.place, *ask.names):
-        if not _NAME.fullmatch(one):
-            raise RecordError(
-                "what is kept of the job is no record",
-                why=f"{one[:40]!r} is the name of nothing on Google Cloud",
-                fix="find out who can write to the bucket",
-            )
-    return ask
+def check_image(image: str, shape: Shape, service: Service) -> None:
+    """Raise SpecError where an image surely cannot run a machine's GPU."""
+    certain = [fault for fault in catalog.image_faults(image, shape, service=service) if fault.is_certain]
+    if certain:
+        raise invalid("image", image, certain[0].why, certain[0].fix, what=certain[0].what)
 
 
 def shape_of(one: Candidate, service: Service) -> Shape:
@@ -274,11 +295,11 @@ def _shape_of(gpu: str | None, count: Any, machine_type: str, service: Service) 
     return catalog.shapes(gpu, count, machine_type=machine_type, service=service)[0]
 
 
-def reservation_questions(access: Access, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
-    """What to ask about the reservations that candidates name, for `Access.looks`."""
+def reservation_questions(access: GoogleClient, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
+    """What to ask about the reservations that candidates name, for `GoogleClient.looks`."""
     names = dict.fromkeys(one.reservation for one in wanted if one.reservation not in (None, ANY_RESERVATION))
     return {
-        _reserved(name): lambda name=name: reservations.read(access, name)  # type: ignore[misc]
+        _reserved(name): lambda name=name: find_reservations(access, name)  # type: ignore[misc]
         for name in names
     }
 
@@ -292,7 +313,7 @@ def in_reservation(one: Candidate, shape: Shape, zone: str, found: Mapping[str, 
         why = in_short(told.error) if told.error else "the list is not whole"
         return "", f"{_reserved(one.reservation)}: {why}"
     attached = (shape.gpu.accelerator_type, shape.api_gpu_count) if shape.is_attached else None
-    return reservations.judged(told.value, one.reservation, zone, one.machine_type, attached, one.num_nodes)
+    return check_fit(told.value, one.reservation, zone, one.machine_type, attached, one.num_nodes), ""
 
 
 def _reserved(name: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from gputrain.backends.results import as_word
-from gputrain.gcp.buckets import BucketPrefix
+from gputrain.backends.agent_reports import as_word
+from gputrain.google.storage import BucketPrefix
 from gputrain.planning import Limit
 from gputrain.spec import TrainingSpec
 
@@ -49,7 +49,7 @@ LIMITS = (
     Limit(
         field="labels",
         asks=lambda spec: len(spec.labels) > MOST_LABELS,
-        why=f"at most {MOST_LABELS} labels go on what Google makes",
+        why=f"at most {MOST_LABELS} labels are possible on Google Cloud",
         fix="drop some",
     ),
     Limit(

@@ -10,59 +10,81 @@
     fabrics(shape)                   how the GPUs of several machines talk
     image_faults(image, shape)       why an image does not suit it
 
-Each fact has a source and a date. Nothing here reads the network or the clock. Prices and places come
-from the tables built in, or from the user's own newer ones (`gputrain.refresh`), read once a process.
+The facts are tables in ``data/``, each row with its source and date. Nothing here reads the network or the
+clock. Prices and places come from the tables built in, or from the user's own newer ones
+(`gputrain.catalog.refresh`), read once a process.
 """
 
-from .fabrics import (
-    Fabric as Fabric,
-    GpuNetworking as GpuNetworking,
+from .images import (
+    ImageFault as ImageFault,
+    cuda_of as cuda_of,
+    default_image as default_image,
+    default_images as default_images,
+    image_faults as image_faults,
+)
+from .load import SOURCES as SOURCES, source as source
+from .lookup import (
+    VERTEX_FEE as VERTEX_FEE,
+    attachments as attachments,
+    counts as counts,
     fabrics as fabrics,
-    nccl_defaults as nccl_defaults,
-)
-from .families import (
-    ANY_RESERVATION as ANY_RESERVATION,
-    FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,
-    CompactPlacement as CompactPlacement,
-    Confidence as Confidence,
-    Family as Family,
-    ProvisioningModel as ProvisioningModel,
-    ReservationKind as ReservationKind,
-    Service as Service,
-    Stage as Stage,
-    Terms as Terms,
-)
-from .gpu import Gpu as Gpu, Gpus as Gpus, Lifecycle as Lifecycle, gpus as gpus
-from .images import ImageFault as ImageFault, cuda_of as cuda_of, image_faults as image_faults
-from .load import READ_ON as READ_ON, SOURCES as SOURCES, Source as Source, source as source
-from .machine_types import (
-    Attachment as Attachment,
-    Machine as Machine,
-    Machines as Machines,
+    families as families,
+    gpus as gpus,
+    is_of_all_regions as is_of_all_regions,
+    likely_region as likely_region,
+    listed_in as listed_in,
     machine as machine,
     machines as machines,
-)
-from .names import NotSold as NotSold, find as find, not_sold as not_sold
-from .places import (
-    likely_region as likely_region,
+    nccl_defaults as nccl_defaults,
     not_for_training as not_for_training,
-    region_of as region_of,
-    regions as regions,
-    zones as zones,
-)
-from .pricing import (
-    VERTEX_FEE as VERTEX_FEE,
-    Price as Price,
-    Prices as Prices,
+    other_quota as other_quota,
+    possible_zones as possible_zones,
     price as price,
     prices as prices,
-    shapes as shapes,
-)
-from .quotas import (
-    ALL_REGIONS as ALL_REGIONS,
-    CPUS as CPUS,
-    PREEMPTIBLE_CPUS as PREEMPTIBLE_CPUS,
-    Quota as Quota,
     quota as quota,
+    region_of as region_of,
+    regions as regions,
+    release as release,
+    shapes as shapes,
+    zones as zones,
 )
-from .shape import Shape as Shape, Shapes as Shapes, counts as counts
+from .models import (
+    ANY_RESERVATION as ANY_RESERVATION,
+    FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,
+    Attachment as Attachment,
+    CompactPlacement as CompactPlacement,
+    Confidence as Confidence,
+    Fabric as Fabric,
+    Family as Family,
+    Gpu as Gpu,
+    GpuNetworking as GpuNetworking,
+    Gpus as Gpus,
+    HostDriver as HostDriver,
+    Lifecycle as Lifecycle,
+    Machine as Machine,
+    Machines as Machines,
+    NotSold as NotSold,
+    Price as Price,
+    Prices as Prices,
+    ProvisioningModel as ProvisioningModel,
+    Quota as Quota,
+    ReservationKind as ReservationKind,
+    Service as Service,
+    Shape as Shape,
+    Shapes as Shapes,
+    Source as Source,
+    Stage as Stage,
+)
+from .names import (
+    NOT_SOLD as NOT_SOLD,
+    find as find,
+    kind_of as kind_of,
+    meant_by as meant_by,
+    not_sold as not_sold,
+)
+
+ALL_REGIONS = other_quota("GPUs of all regions")
+CPUS = other_quota("N1 CPUs")
+PREEMPTIBLE_CPUS = other_quota("N1 CPUs", preemptible=True)
+CPUS_ALL_REGIONS = other_quota("CPUs of all regions")
+A2_CPUS = other_quota("A2 CPUs")

@@ -1,20 +1,23 @@
-"""Whether a container image can run a GPU, as far as its name tells."""
+"""Whether a container image can run a GPU, as far as its name tells, and the image to run by default."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
 
 import attrs
 
-from gputrain.tables import Shown
+from gputrain.display.table import TableDisplay
 
-from .gpu import Gpu
+from . import load
+from .lookup import release
+from .models import Gpu, HostDriver, Service, Shape
 from .names import find
-from .shape import Shape
 
 
 @attrs.frozen(kw_only=True)
-class ImageFault(Shown):
+class ImageFault(TableDisplay):
     """Why an image does not suit a GPU.
 
     ``is_certain`` tells a job that must fail from one that may.
@@ -33,19 +36,29 @@ class ImageFault(Shown):
 _CUDA = re.compile(
     r"(?<![a-z0-9])(?:cuda|cu)[-_.:]?(\d{2})[-_.]?(\d)(?!\d)|nvidia/cuda:(\d{2})\.(\d)", re.IGNORECASE
 )
+_TORCH = re.compile(r"torch[-_:](\d+)[-.](\d+)", re.IGNORECASE)
 _ARM = re.compile(r"(?<![a-z0-9])(?:arm64|aarch64|sbsa)(?![a-z0-9])", re.IGNORECASE)
 _X86 = re.compile(r"(?<![a-z0-9])(?:amd64|x86[-_]64)(?![a-z0-9])", re.IGNORECASE)
 _OTHER = re.compile(r"(?<![a-z0-9])(cpu|rocm|tpu|xpu)(?=[-_.\d]|$)", re.IGNORECASE)
+_PREBUILT = re.compile(r"(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/training/pytorch-")
+"""Google's own training containers."""
+_BRINGS_COMPAT = re.compile(r"nvidia/cuda:|nvcr\.io/nvidia/")
+"""NVIDIA's images, whose cuda-compat packages run newer CUDA on the drivers of data-centre GPUs."""
 
 
 def image_faults(
-    image: str, on: Shape | Gpu | str, *, cpu_architecture: str = "x86_64"
+    image: str,
+    on: Shape | Gpu | str,
+    *,
+    service: Service | str | None = None,
+    cpu_architecture: str = "x86_64",
 ) -> tuple[ImageFault, ...]:
     """What is wrong with an image for a GPU, read from the image's name alone; empty where nothing shows.
 
     Args:
         image: as given to docker, such as ``"pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime"``.
         on: a shape, or a GPU by row or name.
+        service: whose hosts run it, ``"compute"`` or ``"vertex"``: their drivers count too.
         cpu_architecture: of the host; taken from the machine when ``on`` is a shape.
 
     Raises:
@@ -59,12 +72,35 @@ def image_faults(
     gpu = on.gpu if isinstance(on, Shape) else find(on) if isinstance(on, str) else on
     host = on.machine.cpu_architecture if isinstance(on, Shape) else cpu_architecture
     name = image.split("@", 1)[0]
-    found = (_wrong_device(name), _too_old(name, gpu), _too_new(name, gpu), _wrong_host(name, host))
-    return tuple(fault for fault in found if fault)
+    faults = [*_device_faults(name), *_host_faults(name, host)]
+    cuda = cuda_of(name)
+    if cuda is not None:
+        faults += _cuda_faults(cuda, torch_of(name), gpu)
+        faults += _driver_faults(name, cuda, gpu, Service(service) if service else None)
+    return tuple(faults)
+
+
+def default_image(shape: Shape, service: Service | str) -> str | None:
+    """The image to run where none is named: PyTorch's own, pinned by tag; None where none is known to suit.
+
+    The first that knows the GPU and runs on the drivers of the service's hosts.
+
+    >>> from gputrain.catalog import shapes
+    >>> default_image(shapes("A100", 1)[0], "vertex")
+    'docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime'
+    """
+    return next(
+        (image for image in default_images() if not image_faults(image, shape, service=service)), None
+    )
+
+
+def default_images() -> tuple[str, ...]:
+    """The images that `default_image` chooses from, in order."""
+    return tuple(row["image"] for row in load.rows("images"))
 
 
 def cuda_of(image: str) -> str | None:
-    """The CUDA release an image's name tells, such as ``"11.7"``, or None.
+    """The CUDA release in an image's name, such as ``"11.7"``, or None.
 
     >>> cuda_of("registry.example/train:2.4-cu121")
     '12.1'
@@ -76,43 +112,65 @@ def cuda_of(image: str) -> str | None:
     return f"{major}.{minor}"
 
 
-def _too_old(image: str, gpu: Gpu) -> ImageFault | None:
-    cuda = cuda_of(image)
-    if cuda is None or release(cuda) >= release(gpu.min_cuda):
-        return None
-    return ImageFault(
-        what=f"CUDA {cuda} cannot run on {gpu.kind}",
-        why=f"{gpu.kind} is {gpu.sm}, which CUDA knows from {gpu.min_cuda} on",
-        fix=f"Take an image built with CUDA {gpu.min_cuda} or newer",
-    )
+def torch_of(image: str) -> str | None:
+    """The PyTorch release in an image's name, or None.
+
+    >>> torch_of("pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime")
+    '2.9'
+    """
+    match = _TORCH.search(image)
+    return f"{match[1]}.{match[2]}" if match else None
 
 
-def _too_new(image: str, gpu: Gpu) -> ImageFault | None:
-    cuda = cuda_of(image)
-    if cuda is None:
-        return None
-    if gpu.cuda_dropped_in and release(cuda) >= release(gpu.cuda_dropped_in):
-        return ImageFault(
+def _cuda_faults(cuda: str, torch: str | None, gpu: Gpu) -> Iterator[ImageFault]:
+    built = release(cuda)
+    if built < release(gpu.min_cuda):
+        yield ImageFault(
+            what=f"CUDA {cuda} cannot run on {gpu.kind}",
+            why=f"{gpu.kind} is {gpu.sm}, which needs CUDA {gpu.min_cuda} or newer",
+            fix=f"Take an image built with CUDA {gpu.min_cuda} or newer",
+        )
+    elif gpu.cuda_dropped_in and built >= release(gpu.cuda_dropped_in):
+        yield ImageFault(
             what=f"CUDA {cuda} cannot run on {gpu.kind}",
             why=f"{gpu.kind} is {gpu.sm}, which CUDA {gpu.cuda_dropped_in} dropped",
             fix=f"Take an image built with a CUDA before {gpu.cuda_dropped_in}",
         )
-    if gpu.torch_dropped_in and release(cuda) >= release(gpu.torch_dropped_in):
-        return ImageFault(
+    elif gpu.torch_dropped_in and built >= release(gpu.torch_dropped_in):
+        if cuda == gpu.torch_dropped_in and torch in gpu.torch_kept:
+            return
+        kept = f", but for PyTorch {', '.join(gpu.torch_kept)}" if gpu.torch_kept else ""
+        yield ImageFault(
             what=f"PyTorch built for CUDA {cuda} may not run on {gpu.kind}",
-            why=f"PyTorch's own wheels leave {gpu.sm} out from CUDA {gpu.torch_dropped_in} on",
+            why=f"PyTorch's own wheels leave {gpu.sm} out from CUDA {gpu.torch_dropped_in} on{kept}",
             fix=f"Take an image whose PyTorch is built for a CUDA before {gpu.torch_dropped_in}",
             is_certain=False,
         )
-    return None
 
 
-def _wrong_host(image: str, host: str) -> ImageFault | None:
+@cache
+def _drivers() -> dict[tuple[Service, str], HostDriver]:
+    found = [HostDriver(**load.cells(HostDriver, row)) for row in load.rows("drivers")]
+    return {(one.service, one.gpu): one for one in found}
+
+
+def _driver_faults(image: str, cuda: str, gpu: Gpu, service: Service | None) -> Iterator[ImageFault]:
+    """CUDA runs on older drivers of the same major release only, unless the image brings cuda-compat."""
+    host = _drivers().get((service, gpu.kind)) if service else None
+    if host and release(cuda)[0] > release(host.cuda)[0] and not _BRINGS_COMPAT.search(image):
+        yield ImageFault(
+            what=f"CUDA {cuda} may find no {gpu.kind}, and PyTorch would train on the CPU",
+            why=f"hosts with {gpu.kind} were seen with driver {host.driver}, which runs CUDA {host.cuda}",
+            fix=f"Take an image built with CUDA {release(host.cuda)[0]}",
+            is_certain=False,
+            sources=host.sources,
+        )
+
+
+def _host_faults(image: str, host: str) -> Iterator[ImageFault]:
     says_arm, says_x86 = bool(_ARM.search(image)), bool(_X86.search(image))
-    if host == "arm64":
-        if says_arm:
-            return None
-        return ImageFault(
+    if host == "arm64" and not says_arm:
+        yield ImageFault(
             what="the image is built for x86_64"
             if says_x86
             else "the image does not say that it runs on arm64",
@@ -121,28 +179,29 @@ def _wrong_host(image: str, host: str) -> ImageFault | None:
             is_certain=says_x86,
             sources=("machines",),
         )
-    if says_arm and not says_x86:
-        return ImageFault(
+    if host != "arm64" and says_arm and not says_x86:
+        yield ImageFault(
             what="the image is built for arm64",
             why="the host's CPU is x86_64",
             fix="Take an x86_64 image, or one built for both architectures",
             sources=("machines",),
         )
-    return None
 
 
-def _wrong_device(image: str) -> ImageFault | None:
+def _device_faults(image: str) -> Iterator[ImageFault]:
     match = _OTHER.search(image.rsplit("/", 1)[-1])
-    if not match:
-        return None
-    return ImageFault(
-        what=f"the image is built for {match[1].lower()}",
-        why="it has no CUDA, so PyTorch finds no GPU in it",
-        fix="Take an image built with CUDA",
-        is_certain=False,
-    )
-
-
-def release(words: str) -> tuple[int, ...]:
-    """A version as numbers, so that 12.10 comes after 12.9."""
-    return tuple(int(part) for part in words.split("."))
+    if match:
+        yield ImageFault(
+            what=f"the image is built for {match[1].lower()}",
+            why="it has no CUDA, so PyTorch finds no GPU in it",
+            fix="Take an image built with CUDA",
+            is_certain=False,
+        )
+    if _PREBUILT.search(image):
+        yield ImageFault(
+            what="Google may not serve this image any more",
+            why="Google ended the availability of its PyTorch training containers on 2026-07-24",
+            fix="Take PyTorch's own image, or one of yours",
+            is_certain=False,
+            sources=("vertex-images",),
+        )

@@ -10,98 +10,17 @@ import re
 from difflib import get_close_matches
 from functools import cache
 
-import attrs
-
 from gputrain.errors import UnknownGpuError
-from gputrain.tables import Shown
 
-from .families import Stage
-from .gpu import BY_KIND, GPUS, Gpu
+from . import load
+from .models import Gpu, Gpus, Lifecycle, NotSold, Stage
 
-
-@attrs.frozen(kw_only=True)
-class NotSold(Shown):
-    """A card that exists but cannot be had on Google Cloud.
-
-    ``nearest`` holds kinds that are sold, the closest in memory and architecture first.
-    """
-
-    name: str
-    maker: str = "NVIDIA"
-    memory_gib: int | None = None
-    architecture: str = ""
-    nearest: tuple[str, ...]
-    announced: str = ""
-    """The machines that Google says it will come in; empty: none."""
-    source: str = "gpus"
-
-
-# name, memory in GiB, architecture, nearest kinds
-_NVIDIA = (
-    ("RTX 5090", 32, "Blackwell", ("RTX-PRO-6000", "A100-40GB", "L4")),
-    ("RTX 5080", 16, "Blackwell", ("L4", "RTX-PRO-6000")),
-    ("RTX 5070 Ti", 16, "Blackwell", ("L4", "T4")),
-    ("RTX 5070", 12, "Blackwell", ("L4", "T4")),
-    ("RTX 4090", 24, "Ada Lovelace", ("L4", "A100-40GB")),
-    ("RTX 4080", 16, "Ada Lovelace", ("L4", "T4")),
-    ("RTX 4070 Ti", 12, "Ada Lovelace", ("L4", "T4")),
-    ("RTX 4070", 12, "Ada Lovelace", ("L4", "T4")),
-    ("RTX 4060 Ti", 16, "Ada Lovelace", ("L4", "T4")),
-    ("RTX 4060", 8, "Ada Lovelace", ("T4", "L4")),
-    ("RTX 3090 Ti", 24, "Ampere", ("L4", "A100-40GB")),
-    ("RTX 3090", 24, "Ampere", ("L4", "A100-40GB")),
-    ("RTX 3080 Ti", 12, "Ampere", ("L4", "T4")),
-    ("RTX 3080", 10, "Ampere", ("L4", "T4")),
-    ("RTX 3070", 8, "Ampere", ("T4", "L4")),
-    ("RTX 3060", 12, "Ampere", ("T4", "L4")),
-    ("RTX 2080 Ti", 11, "Turing", ("T4", "L4")),
-    ("RTX 2080", 8, "Turing", ("T4", "L4")),
-    ("RTX 2070", 8, "Turing", ("T4", "L4")),
-    ("GTX 1080 Ti", 11, "Pascal", ("T4", "L4")),
-    ("GTX 1080", 8, "Pascal", ("T4", "L4")),
-    ("Titan RTX", 24, "Turing", ("L4", "T4")),
-    ("RTX 6000 Ada", 48, "Ada Lovelace", ("RTX-PRO-6000", "A100-40GB", "L4")),
-    ("RTX A6000", 48, "Ampere", ("A100-40GB", "RTX-PRO-6000", "L4")),
-    ("RTX A5000", 24, "Ampere", ("L4", "A100-40GB")),
-    ("RTX A4000", 16, "Ampere", ("L4", "T4")),
-    ("Quadro RTX 8000", 48, "Turing", ("A100-40GB", "RTX-PRO-6000")),
-    ("Quadro RTX 6000", 24, "Turing", ("L4", "T4")),
-    ("L40S", 48, "Ada Lovelace", ("RTX-PRO-6000", "A100-40GB", "L4")),
-    ("L40", 48, "Ada Lovelace", ("RTX-PRO-6000", "A100-40GB", "L4")),
-    ("A40", 48, "Ampere", ("A100-40GB", "RTX-PRO-6000")),
-    ("A30", 24, "Ampere", ("A100-40GB", "L4")),
-    ("A10G", 24, "Ampere", ("L4", "A100-40GB")),
-    ("A10", 24, "Ampere", ("L4", "A100-40GB")),
-    ("A16", 16, "Ampere", ("L4", "T4")),
-    ("A2", 16, "Ampere", ("L4", "T4")),
-    ("V100-32GB", 32, "Volta", ("A100-40GB", "V100")),
-    ("H100-PCIE", 80, "Hopper", ("H100", "A100-80GB")),
-    ("H100-NVL", 94, "Hopper", ("H100", "H200")),
-    ("GH200", 96, "Hopper", ("H200", "GB200")),
-    ("H800", 80, "Hopper", ("H100",)),
-    ("H20", 96, "Hopper", ("H100", "H200")),
-    ("A800", 80, "Ampere", ("A100-80GB",)),
+GPUS = Gpus(
+    Gpu(lifecycle=Lifecycle(**load.cells(Lifecycle, row)), **load.cells(Gpu, row))
+    for row in load.rows("gpus")
 )
-_AMD = (
-    ("MI350X", 288, "CDNA 4", ("B200",)),
-    ("MI325X", 256, "CDNA 3", ("B200", "H200")),
-    ("MI300X", 192, "CDNA 3", ("B200", "H200")),
-    ("MI250X", 128, "CDNA 2", ("A100-80GB", "H100")),
-)
-
-_A5X = ("VR200", "Vera Rubin", "Rubin", "R200", "A5X")
-_LARGEST = ("GB300", "GB200", "B200")
-
-NOT_SOLD = (
-    *(NotSold(name=n, memory_gib=m, architecture=a, nearest=k) for n, m, a, k in _NVIDIA),
-    *(NotSold(name=n, maker="AMD", memory_gib=m, architecture=a, nearest=k) for n, m, a, k in _AMD),
-    *(
-        NotSold(name=n, architecture="Rubin", nearest=_LARGEST, announced="A5X", source="local-ssd")
-        for n in _A5X
-    ),
-)
-"""Google names A5X machines among those that bring local SSD, and tells no more of them. That they carry
-NVIDIA's Vera Rubin is inferred."""
+BY_KIND = {gpu.kind: gpu for gpu in GPUS}
+NOT_SOLD = tuple(NotSold(**load.cells(NotSold, row)) for row in load.rows("not_sold"))
 
 CONSUMER_WORDS = ("geforce", "rtx", "gtx", "titan", "quadro")
 """A name with one of these that no row holds is still a consumer or workstation card."""
@@ -138,7 +57,7 @@ def find(name: str) -> Gpu:
     """
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         raise _unknown(name)
-    kind = name if name in BY_KIND else _by_name().get(plain(name))
+    kind = name if name in BY_KIND else _known(name)
     if kind is None:
         raise _unknown(name)
     return BY_KIND[kind]
@@ -172,9 +91,20 @@ def kind_of(name: str) -> str:
     >>> kind_of("nvidia-h100-80gb"), kind_of("NVIDIA GeForce RTX 4090"), kind_of("RTX4090"), kind_of("MI400X")
     ('H100', 'RTX 4090', 'RTX 4090', 'MI400X')
     """
-    kind = _by_name().get(plain(name[:LONGEST_NAME]))
+    kind = _known(name[:LONGEST_NAME])
     card = None if kind else not_sold(name)
     return kind or (card.name if card else name.strip())
+
+
+def _known(name: str) -> str | None:
+    """The kind of a name, also of one that Google does not use: ``NVIDIA_TESLA_L4`` is an L4."""
+    names = _by_name()
+    return names.get(plain(name)) or names.get("".join(_model_words(name)))
+
+
+def _model_words(name: str) -> list[str]:
+    words = re.findall(r"[a-z0-9]+", name.casefold())
+    return [one for one in words if one not in ("nvidia", "google", "tesla", "gpu", "gpus", "accelerator")]
 
 
 def plain(name: str) -> str:
@@ -210,7 +140,7 @@ def _unknown(name: object) -> UnknownGpuError:
         return UnknownGpuError(
             f"{card.name} is not sold on Google Cloud{' yet' if card.announced else ''}",
             why=_why_not_sold(card),
-            fix="run on a machine of your own that has it with the Local backend, Trainer(Local()), "
+            fix="run on a machine of your own that has it with the Local backend, "
             f"or ask for the nearest that is sold: {' or '.join(card.nearest)}",
             nearest=card.nearest,
         )
@@ -269,7 +199,11 @@ def _nearest(name: str) -> tuple[str, ...]:
     asked = plain(name[:60])
     if asked in _NO_NAMES:
         return ()
-    alike = get_close_matches(asked, names, n=6, cutoff=0.5)
+    words = _model_words(name[:60])
+    parts = ["".join(words[at : at + n]) for n in (2, 1) for at in range(len(words))]
+    if model := next((one for one in parts if one in names), ""):  # no other model comes near
+        names = {one: kind for one, kind in names.items() if model in one}
+    alike = get_close_matches(asked, names, n=6, cutoff=0.5) or [model] * bool(model)
     alike += [known for known in names if len(known) > 1 and asked.startswith(known) and known not in alike]
     sold = _sold_kinds()
     return tuple(dict.fromkeys(names[one] for one in alike if names[one] in sold))[:3]

@@ -1,129 +1,119 @@
-"""``gputrain``: the calls of a trainer, for people at a terminal and for shell scripts.
+"""``gputrain``: the calls of a trainer as commands.
 
-::
-
-    gputrain gpus | quotas | plan | doctor | submit | jobs | show | wait | metrics | logs | cancel | clean-up
-
-There is no logic here: a command reads its words, makes one call and shows what came back, as a table or,
-with ``--json``, as one JSON document. What an exit status means is in `Exit`.
+A command reads its options, makes one call and shows the result: as a table, or with ``--json`` as one JSON
+document. `gputrain.cli.output.Exit` lists the exit statuses.
 """
 
 from __future__ import annotations
 
+import io
+import logging
+import os
 import sys
+from collections.abc import Sequence
 
 TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
+    import click
 
-    from gputrain.cli.hints import Slip
-    from gputrain.cli.screen import Exit
+    from gputrain.cli.output import Exit
+    from gputrain.errors import GputrainError
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status.
+    """Run one command and return its exit status.
 
     Args:
-        words: the command line without the program's name; that of this process unless given.
+        words: the command line without the program's name; default: that of this process.
     """
     try:
-        from gputrain.cli import streams
-
-        with streams.guarded():
-            try:
-                try:
-                    return _main(words)
-                finally:
-                    sys.stdout.flush()  # here, and not at the process's end, where nothing can be told
-            except streams.Unwritten as error:
-                return streams.given_up(error)
-    except KeyboardInterrupt as stop:  # while modules are loaded, too, which is most of a short command
-        return _interrupted(stop)
+        return _run(list(sys.argv[1:] if words is None else words))
+    except KeyboardInterrupt:  # while modules load, which is most of a short command
+        return 130
 
 
-def _main(words: Sequence[str] | None) -> int:
-    from gputrain.cli.hints import Slip
-    from gputrain.cli.parser import read
+def _run(words: list[str]) -> int:
+    import click
 
-    said = list(sys.argv[1:] if words is None else words)
+    from gputrain.cli.commands import gputrain
+    from gputrain.cli.output import Exit, print_error
+
+    if "_GPUTRAIN_COMPLETE" in os.environ:
+        gputrain.main(prog_name="gputrain")  # answers the shell, and exits
+    _prepare_streams()
+    own = words[: words.index("--")] if "--" in words else words
     try:
-        options = read(said)
-    except Slip as slip:
-        return _refused(slip, said)
-    if options.command == "completion":
-        from gputrain.cli.completion import complete
+        try:
+            with gputrain.make_context("gputrain", list(words)) as context:
+                return int(gputrain.invoke(context) or Exit.OK)
+        finally:
+            sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        return print_error(_request_error(error, words), as_json="--json" in own)
+    except KeyboardInterrupt as stop:
+        click.echo(f"\n{stop}".rstrip(), err=True)
+        return Exit.INTERRUPTED
+    except OSError as error:
+        return _stopped_writing(error)
+    except Exception as error:
+        from gputrain.errors import GputrainError
 
-        return complete(options)
-    if options.debug:
-        import logging
-
-        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s")
-        logging.getLogger("urllib3").setLevel(logging.INFO)
-    return _run(options)
-
-
-def _run(options: argparse.Namespace) -> int:
-    """Run what was read; every end of it as an exit status."""
-    from gputrain.cli import streams
-    from gputrain.cli.commands import run
-    from gputrain.cli.screen import Exit, tell_error
-    from gputrain.errors import GputrainError, RequestError
-
-    try:
-        with streams.not_in_silence(lambda: _asked(options)):
-            return run(options)
-    except GputrainError as error:
-        if options.debug:
+        if not isinstance(error, GputrainError) or "--debug" in own:
             raise
-        tell_error(error, as_json=options.json, command=options.command)
-        return Exit.of(error)
-    except FileNotFoundError:
-        if _is_anywhere():
-            raise
-        fix = "change to a folder that is there"
-        tell_error(RequestError("the current folder is gone", fix=fix), as_json=options.json)
-        return Exit.REQUEST
+        return print_error(error, as_json="--json" in own)
 
 
-def _asked(options: argparse.Namespace) -> str:
-    """Who is asked, in words; nobody where a document is wanted."""
-    from gputrain.cli import settings
-    from gputrain.errors import GputrainError
-
-    if options.json or "backends" not in options:
-        return ""
-    try:
-        return " and ".join(settings.read(options).backends)
-    except GputrainError:  # the command itself tells it
-        return ""
-
-
-def _is_anywhere() -> bool:
-    """Whether the current folder still is; a shell stands in one that was removed until it leaves."""
-    import os
-
-    try:
-        return bool(os.getcwd())
-    except FileNotFoundError:
-        return False
+def _prepare_streams() -> None:
+    """Let a closed stream be the null device, and a letter that a stream lacks be a number; log warnings."""
+    if logging.lastResort is not None:
+        logging.getLogger("gputrain").addHandler(logging.lastResort)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until the process ends
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
-def _interrupted(stop: KeyboardInterrupt) -> int:
-    """Say how to take up what goes on, if anything does."""
-    told = str(stop)
-    if told:
-        from gputrain.cli.wording import words as spoken
+def _stopped_writing(error: OSError) -> Exit:
+    """The status where stdout took no more; other errors of the system are raised as they are."""
+    import errno
 
-        told = spoken(told)
-    sys.stderr.write(f"\n{told}\n" if told else "\n")
-    return 130  # Exit.INTERRUPTED, whose module may be what was being loaded
+    import click
+
+    from gputrain.cli.output import Exit
+
+    if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing fails at the exit
+    if error.errno == errno.EPIPE:  # as in `gputrain jobs | head`
+        return Exit.OK
+    click.echo(f"error: the output could not be written: {error.strerror}", err=True)
+    return Exit.REQUEST
 
 
-def _refused(slip: Slip, words: Sequence[str]) -> Exit:
-    from gputrain.cli.screen import Exit, tell_error
+def _request_error(error: click.UsageError, words: Sequence[str]) -> GputrainError:
+    """A slip on the command line as an error of ours, with what to type instead."""
+    import shlex
+
+    import click
+
+    from gputrain.cli.options import ScriptCommand, synonym
     from gputrain.errors import RequestError
 
-    mine = words[: words.index("--")] if "--" in words else words
-    tell_error(RequestError(slip.what, fix=slip.fix), as_json="--json" in mine)
-    return Exit.REQUEST
+    path = error.ctx.command_path if error.ctx else "gputrain"
+    fixes = [f"{path} --help"]
+    if isinstance(error, click.exceptions.NoSuchCommand) and error.command_name.endswith(".py"):
+        fixes = [shlex.join(["gputrain", "submit", *words])]
+    elif isinstance(error.cmd, ScriptCommand) and not isinstance(error, click.BadParameter):
+        name = error.option_name if isinstance(error, click.NoSuchOption) else ""
+        at = next((n for n, word in enumerate(words) if name and word.partition("=")[0] == name), None)
+        line = f"{path} train.py -- ..." if at is None or "--" in words else shlex.join(
+            ["gputrain", *words[:at], "--", *words[at:]]
+        )  # fmt: skip
+        fixes = [f"what the script gets follows --: {line}"]
+    if isinstance(error, click.NoSuchOption) and (meant := synonym(error.option_name)):
+        fixes.insert(0, f"did you mean {meant}?")
+    return RequestError(error.format_message().rstrip("."), fix="; or ".join(fixes))

@@ -1,26 +1,21 @@
-"""Where a command runs: flags first, then the environment, then ``gputrain.toml`` in the current folder."""
+"""Where a command runs: options first, then variables, then ``gputrain.toml`` in the current folder."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
-import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from gputrain import fields
-from gputrain.backends import registry, seam
-from gputrain.backends.base import Backend, JobRef
+from gputrain.backends import registry
+from gputrain.backends.base import Backend
 from gputrain.errors import SpecError
-from gputrain.fields import FaultCollector, Field
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,192 +23,134 @@ else:
     import tomli as tomllib
 
 FILE = "gputrain.toml"
-LARGEST = 1 << 20
-"""Bytes of it that are read."""
 LISTS = ("backends", "regions")
-ROWS = {
-    "backends": Field(fields.many(fields.text), "a list of names", 'backends = ["compute", "local"]'),
-    "regions": Field(fields.many(fields.text), "a list of regions", 'regions = ["us-central1"]'),
-    "project": Field(fields.text, "a project's id", 'project = "my-project"'),
-    "bucket": Field(fields.text, "gs://bucket or gs://bucket/prefix", 'bucket = "gs://my-bucket"'),
-    "image_repository": Field(
-        fields.text, "a repository", 'image_repository = "us-central1-docker.pkg.dev/PROJECT/NAME"'
-    ),
-    "service_account": Field(fields.text, "an e-mail address", 'service_account = "NAME@PROJECT.iam...com"'),
-    "endpoint": Field(fields.text, "the address of an emulator", 'endpoint = "http://127.0.0.1:8080"'),
-}
-"""What backends share: a flag, a variable ``GPUTRAIN_...`` and a key of the file for each."""
-SHARED = tuple(ROWS)
-_HANDED = tuple(name for name in ROWS if name not in ("backends", "endpoint"))
-"""Those that are a backend's own arguments; the others say which, and where Google is."""
-_OBJECTS = frozenset({"endpoints", "credentials", "progress", "sleep", "now"})
+SHARED = (*LISTS, "project", "bucket", "image_repository", "service_account", "endpoint")
+"""What backends share: an option, a variable ``GPUTRAIN_...`` and a key of the file for each."""
+_OBJECTS = ("endpoints", "credentials", "progress", "sleep", "now")
 """Arguments of a backend that no file can hold."""
 
 
 @attrs.frozen(kw_only=True)
-class CliSettings:
-    """What flags, environment and file say together."""
+class Settings:
+    """What options, variables and file give together."""
 
     shared: Mapping[str, Any]
-    own: Mapping[str, Mapping[str, Any]]
-    """The sections of the file: more arguments of one backend."""
+    sections: Mapping[str, Mapping[str, Any]]
+    """Those of the file: more arguments of one backend each."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Settings:
+        """The settings for a command, by its options and variables. Raises SpecError for a faulty file."""
+        file = read_file(Path(FILE))
+        shared: dict[str, Any] = {"project": os.environ.get("GOOGLE_CLOUD_PROJECT")}
+        shared |= {key: file[key] for key in SHARED if key in file}
+        shared |= {key: given[key] for key in SHARED if given.get(key)}
+        shared |= {key: tuple(one.strip() for one in shared[key]) for key in LISTS if key in shared}
+        return cls(shared=shared, sections={key: one for key, one in file.items() if key not in SHARED})
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """Names of the backends, in order of preference; ``local`` unless said."""
+        """Names of the backends, in order of preference; default: ``local``."""
         return tuple(self.shared.get("backends") or ("local",))
 
     @property
     def scope(self) -> str:
-        """Where a list looked, for whoever expected more."""
-        others = [f"{name} (--backend {name})" for name in registry.names() if name not in self.backends]
-        there = f"looked at {' and '.join(self.backends)}"
-        return f"{there}; not at {' or '.join(others)}" if others else there
+        """Where a list comes from, and which backends it leaves out."""
+        others = [name for name in registry.names() if name not in self.backends]
+        left_out = f"; not included: {', '.join(f'--backend {name}' for name in others)}" if others else ""
+        return f"backends: {', '.join(self.backends)}{left_out}"
 
-    @property
-    def reach(self) -> dict[str, Any]:
-        """What points a cloud backend at an emulator; empty for Google itself."""
+    def make(self) -> list[Backend]:
+        """The backends. Raises SpecError where one lacks something, or has something wrong."""
+        return [self._make(name) for name in self.backends]
+
+    def emulator(self) -> dict[str, Any]:
+        """What leads a cloud backend to an emulator; empty for Google itself."""
         if not self.shared.get("endpoint"):
             return {}
-        from gputrain.gcp.endpoints import reach
+        from gputrain.google.endpoints import reach
 
         return reach(self.shared["endpoint"])
 
-    def make(self) -> list[Backend]:
-        """The backends.
-
-        Raises:
-            SpecError: something that one needs is missing or wrong.
-        """
-        return [self._make(name) for name in self.backends]
-
-    def backend_of(self, ref: JobRef) -> Backend:
-        """The backend that a job's name speaks of: the one that is set up, or one made from the name.
-
-        The one that is set up may be of another project or bucket than the job.
-
-        Raises:
-            SpecError: there is none of that kind.
-        """
-        if ref.backend in self.backends:
-            own = self._make(ref.backend)
-            with suppress(SpecError):
-                seam.check_ref(own, ref)
-                return own
-        return registry.of_ref(ref, **self.reach)
-
     def _make(self, name: str) -> Backend:
-        """One backend, with as much of what is shared as it takes, and what its own section says."""
         kind = registry.find(name)
-        handed = {key: self.shared.get(key) for key in _HANDED}
-        said = {**handed, **self.reach, **self.own.get(name, {})}
-        said = {key: value for key, value in said.items() if value is not None}
-        given = registry.accepted(name, kind, said)
-        faults = FaultCollector(f"what is said of {name}")
-        for key in registry.takes(kind).needed:
-            faults.check(key in given, key, None, "needed", _said(name, key))
-        faults.raise_if_any()
-        mend = f"mend what is said of it under [{name}] in {FILE}, or tell whoever wrote it"
-
-        def make() -> Backend:
-            try:
-                return kind(**given)
-            except SpecError as error:
-                fields = (one.field for one in error.faults if not one.field.startswith("$"))  # no variables
-                error.fix = "; ".join(_said(name, field) for field in fields)
-                raise
-
-        return registry.made(name, make, "its settings", mend, endpoints=said.get("endpoints"))
+        shared = {key: one for key, one in self.shared.items() if key not in ("backends", "endpoint") and one}
+        said = {**shared, **self.emulator(), **self.sections.get(name, {})}
+        given = registry.accepted(kind, said)
+        missing = [key for key in registry.takes(kind).needed if key not in given]
+        if missing:
+            wanted = "; ".join(_where(name, key) for key in missing)
+            raise SpecError(f"the {name} backend needs {' and '.join(missing)}", fix=wanted)
+        return _with_fixes(name, partial(kind, **given))
 
 
-def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CliSettings:
-    """The settings for a command.
-
-    Raises:
-        SpecError: the file is not TOML, or says what nothing here is called.
-    """
-    file = _file(Path(FILE))
-    shared = {key: file[key] for key in SHARED if key in file}
-    for key in SHARED:
-        said = environ.get(f"GPUTRAIN_{key.upper()}", "")
-        if said:
-            shared[key] = [one.strip() for one in said.split(",")] if key in LISTS else said
-    shared.setdefault("project", environ.get("GOOGLE_CLOUD_PROJECT"))
-    shared |= {key: getattr(options, key) for key in SHARED if getattr(options, key, None)}
-    return CliSettings(shared=shared, own={key: value for key, value in file.items() if key not in SHARED})
-
-
-def _file(path: Path) -> dict[str, Any]:
+def _with_fixes(name: str, make: Any) -> Backend:
+    """A backend; where an argument is wrong, the error says where it was given."""
     try:
-        said: dict[str, Any] = tomllib.loads(_content(path).decode())
-    except FileNotFoundError:
-        return {}
-    except (ValueError, RecursionError) as error:
-        why = "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise SpecError(f"{path.absolute()} is not TOML", why=why, fix="mend that line") from error
-    except OSError as error:
-        what, fix = f"{path.absolute()} cannot be read", "let it be a file of your own"
-        raise SpecError(what, why=error.strerror or "", fix=fix) from error
-    faults = FaultCollector(str(path.absolute()))
-    sections = {name: section for name, section in said.items() if name not in SHARED}
-    for name, section in sections.items():
-        _check_section(name, section, faults)
-    shared = fields.read(ROWS, {name: said[name] for name in SHARED if name in said}, faults)
-    faults.raise_if_any()
-    return {**shared, **sections}
+        backend: Backend = make()
+    except SpecError as error:
+        if not any(one.field.startswith("$") for one in error.faults):  # a variable of the environment
+            error.fix = "; ".join(_where(name, one.field) for one in error.faults) or error.fix
+        raise
+    return backend
 
 
-def _content(path: Path) -> bytes:
-    """What the file holds; it may be a colleague's, but none that was put in our way. Raises OSError."""
-    patience = getattr(os, "O_NONBLOCK", 0)  # a FIFO would hold us for ever; Windows has none, and no owners
-    with open(os.open(path, os.O_RDONLY | patience), "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file")
-        is_mine = facts.st_uid in (getattr(os, "geteuid", int)(), 0)
-        if not is_mine and os.stat(path.parent).st_mode & stat.S_IWOTH:
-            raise OSError(errno.EPERM, "somebody else put it into a folder that everybody may write")
-        return file.read(LARGEST)
-
-
-def _check_section(name: str, section: object, faults: FaultCollector) -> None:
-    """A key of the file that is no shared one must be the section of a backend."""
-    backends = registry.names()
-    if name not in backends:
-        _unknown(name, name, (*SHARED, *backends), faults)
-        return
-    if not isinstance(section, dict):
-        faults.add(name, section, "a section", f"[{name}] on a line of its own, and its keys below it")
-        return
-    takes = registry.takes(registry.find(name))
-    known = [key for key in takes.names if key not in _OBJECTS]
-    for key in (one for one in section if one in _OBJECTS or not takes.take(one)):
-        _unknown(f"{name}.{key}", key, known, faults)
-
-
-@lru_cache(maxsize=1)
-def sections() -> Mapping[str, tuple[str, ...]]:
-    """What has no flag, and so stands in the file: argument -> the backends whose section it stands in."""
-    found: dict[str, list[str]] = {}
-    for name in registry.names():
-        try:
-            takes = registry.takes(registry.find(name))
-        except SpecError:  # somebody else's, which cannot be loaded
-            continue
-        for argument in (one for one in takes.names if one not in _OBJECTS and one not in SHARED):
-            found.setdefault(argument, []).append(name)
-    return {argument: tuple(names) for argument, names in found.items()}
-
-
-def _said(name: str, argument: str) -> str:
-    """Where an argument of a backend is said."""
-    if argument not in _HANDED:
+def _where(name: str, argument: str) -> str:
+    """Where an argument of a backend is given."""
+    if argument not in SHARED:
         return f"{argument} = ... under [{name}] in {FILE}"
     flag = argument.removesuffix("s") if argument in LISTS else argument
-    return f"--{flag.replace('_', '-')}, GPUTRAIN_{argument.upper()} or {argument} = ... in {FILE}"
+    return f"--{flag.replace('_', '-')}, $GPUTRAIN_{argument.upper()}, or {argument} = ... in {FILE}"
 
 
-def _unknown(field: str, word: str, known: Sequence[str], faults: FaultCollector) -> None:
-    near = difflib.get_close_matches(word, known, n=1)
-    fix = f"did you mean {near[0]!r}?" if near else "leave it out"
-    faults.add("key", field, f"one of {', '.join(map(repr, known))}", fix)
+def read_file(path: Path) -> dict[str, Any]:
+    """The file's keys and sections; empty where there is none.
+
+    Raises:
+        SpecError: with all its faults; or it is somebody else's, in a folder that everybody may write.
+    """
+    whole = path.absolute()
+    if not path.exists():
+        return {}
+    try:
+        if not path.is_file():  # nor one that holds us up
+            raise OSError("it is no plain file")
+        with path.open("rb") as file:
+            owner = os.fstat(file.fileno()).st_uid
+            me = getattr(os, "geteuid", lambda: owner)  # Windows has none, nor folders for everybody
+            is_mine = owner in (me(), 0)
+            if not is_mine and whole.parent.stat().st_mode & stat.S_IWOTH:
+                raise OSError(f"somebody else put it into {whole.parent}, where everybody may write")
+            found: dict[str, Any] = tomllib.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise SpecError(f"{whole} cannot be read", why=str(error), fix="correct it, or remove it") from error
+    if faults := [one for key, value in found.items() for one in _faults(key, value)]:
+        raise SpecError("\n  ".join([f"{whole}:", *faults]))
+    return found
+
+
+def _faults(key: str, value: Any) -> Iterable[str]:
+    """What is wrong with a key of the file."""
+    if key in LISTS:
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            yield f'{key}: expected a list of texts, as in {key} = ["..."]'
+    elif key in SHARED:
+        if not isinstance(value, str):
+            yield f'{key}: expected a text, as in {key} = "..."'
+    elif key not in registry.names():
+        yield _unknown(key, (*SHARED, *registry.names()))
+    elif not isinstance(value, dict):
+        yield f"{key}: expected a section: [{key}] on a line of its own, and its keys below it"
+    else:
+        takes = registry.takes(registry.find(key))
+        known = [name for name in takes.names if name not in _OBJECTS]
+        for name in value:
+            if name in _OBJECTS or not takes.take(name):
+                yield f"[{key}] {_unknown(name, known)}"
+
+
+def _unknown(key: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f"{key}: no such key" + (
+        f"; did you mean {near[0]}?" if near else f". There are: {', '.join(known)}"
+    )

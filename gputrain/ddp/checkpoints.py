@@ -1,32 +1,35 @@
-"""Checkpoints that are whole or not there: files by every rank, then one marker that makes them count.
+"""Checkpoints in a directory that all ranks share, written by `torch.distributed.checkpoint`.
 
 Layout of the directory::
 
     step-000000000100/
-        shared.pt      written by rank 0: what all ranks have in common
-        rank-0.pt ...  written by each rank: what is its own
-        __0_0.distcp, ..., .metadata
-                       where something is spread over the ranks (a DTensor): each rank's parts, torch's map
-        COMPLETE       JSON: sizes and sha256 of all files; written last, flushed, then renamed into place
+        __0_0.distcp ...   what each rank wrote
+        .metadata          torch's index of it, renamed into place last
 
-A folder without its marker does not exist for a resume.
-Behind gcsfuse a set of objects is never atomic, so one small object decides.
-torch's own mark is `.metadata`, which tells nothing of sizes: a cut file would pass.
+A step counts once `.metadata` is there; pruning removes it first.
 """
 
 from __future__ import annotations
 
-from pickle import UnpicklingError
-from typing import Any, Callable, NamedTuple, Optional
+import contextlib
+import os
+import re
+import shutil
+import threading
+import time
+import warnings
+from typing import Any, Callable, NamedTuple, Tuple
 
-from gputrain.ddp import folder, shards
 from gputrain.ddp.errors import CheckpointError
-from gputrain.ddp.folder import SHARED, Marker, rank_file
-from gputrain.ddp.peers import Peers
+from gputrain.ddp.process_group import TOLD_RANKS, Peers
 from gputrain.ddp.report import notice
-from gputrain.ddp.saving import SAVING, Beside, Saving, Shelf, parts_of, refuse_to_keep_nothing
 
-RESUMING = "resuming"
+Path = Tuple[Any, ...]
+"""Keys and indices from the root of a state to one value."""
+
+MARKER = ".metadata"
+SAVING, RESUMING = "saving", "resuming"
+_STEP = re.compile(r"^step-(\d{12})$")
 
 
 class Checkpoint(NamedTuple):
@@ -44,9 +47,8 @@ class Checkpoint(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run in one directory, which every rank can reach.
 
-    One run at a time uses a directory: leftovers of an interrupted save are removed by the next one.
-    `save`, `begin`, `wait` and `restore` are collective.
-    At most one save is under way: whatever comes next waits for it.
+    One run at a time uses a directory. `save`, `begin`, `wait` and `restore` are collective.
+    One save is written at a time: the next one waits for it.
 
     Args:
         directory: made when the first checkpoint is saved.
@@ -66,28 +68,26 @@ class Checkpoints:
     def __init__(
         self,
         directory: str,
-        peers: Optional[Peers] = None,
+        peers: Peers | None = None,
         *,
-        beside: Optional[Peers] = None,
+        beside: Peers | None = None,
         keep: int = 2,
         seen_within_s: float = 15.0,
     ) -> None:
-        refuse_to_keep_nothing(keep)
-        self.directory = directory
-        self.keep = keep
-        self._shelf = Shelf(directory)
+        _check_keep(keep)
+        self.directory, self.keep, self._seen_within_s = directory, keep, seen_within_s
         self._peers = peers or Peers()
-        self._saving = Saving(self._shelf, beside or self._peers, keep, seen_within_s)
-        self._beside = Beside()
+        self._beside = beside or self._peers
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
 
     def save(self, step: int, shared: Any, own: Any = None) -> None:
         """Save one step on all ranks; on return the checkpoint is complete and older ones are pruned.
 
         Args:
             step: how many steps are done.
-            shared: what all ranks have in common: tensors and plain data, written by rank 0;
-                DTensors anywhere in it, of which every rank writes its part.
-            own: what belongs to this rank; tensors and plain data.
+            shared: what all ranks have in common, written by rank 0; of DTensors every rank writes its part.
+            own: what belongs to this rank.
 
         Raises:
             CheckpointError: on every rank, if any could not write its part (earlier checkpoints are intact),
@@ -95,140 +95,310 @@ class Checkpoints:
             SessionError: not all ranks have come; nothing was written.
         """
         self._meet()
-        self._saving.save(step, parts_of(self._peers.rank, shared, own, copy=False))
+        self._save(step, self._entries(shared, own), self._peers)
 
     def begin(self, step: int, shared: Any, own: Any = None) -> None:
         """As `save`, but copy the state and return; it is written beside the training.
 
-        The copy takes as much of the host's memory as this rank writes: on rank 0 all that is not spread.
+        The copy takes as much of the host's memory as this rank writes.
 
         Raises:
             CheckpointError: what went wrong with the save before.
             SessionError: as for `save`.
         """
-        self._meet()
-        parts = parts_of(self._peers.rank, shared, own, copy=True)
-        self._beside.begin(lambda: self._saving.save(step, parts))
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
-    def wait(self, timeout_s: Optional[float] = None) -> bool:
+        self._meet()
+        stager = DefaultStager(StagingOptions(False, False, False, False))
+        entries = stager.stage(self._entries(shared, own))
+
+        def write() -> None:
+            try:
+                self._save(step, entries, self._beside)
+            except BaseException as error:  # noqa: BLE001  # raised again by wait()
+                self._error = error
+
+        # Not dcp.async_save: Python waits for its thread at exit, and a stop may leave no time for that.
+        self._thread = threading.Thread(target=write, name="gputrain-save", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the save under way; False if this rank is not done with it after `timeout_s`.
 
         Raises:
             CheckpointError: as for `save`, once.
         """
-        return self._beside.wait(timeout_s)
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                return False
+        self._thread, error, self._error = None, self._error, None
+        if error is not None:
+            raise error
+        return True
 
     def restore(
-        self, *, allow_world_size_change: bool = False, into: Optional[Callable[[shards.Path], Any]] = None
-    ) -> Optional[Checkpoint]:
-        """The newest checkpoint that is whole, the same one on every rank; None in a directory without any.
+        self, *, allow_world_size_change: bool = False, into: Callable[[Path], Any] | None = None
+    ) -> Checkpoint | None:
+        """The newest complete checkpoint, the same one on every rank; None in a directory without any.
 
-        Size and sha256 of every file are compared before it is loaded; where a rank finds a difference, all
-        go back to the checkpoint before, and rank 0 says why.
+        Loading unpickles: restore only what you trust.
 
         Args:
             allow_world_size_change: take a checkpoint of another number of ranks as well.
-            into: gives for the path in `shared` of what was spread the tensor to load into, spread in any
-                way; None loads the whole tensor on every rank.
+            into: gives for the path of a tensor in `shared` one of the same shape, whose device and placement
+                the loaded one gets; None loads the whole tensor on the CPU.
 
         Raises:
-            CheckpointError: there are checkpoints but none can be used, or the world's size has changed.
+            CheckpointError: the checkpoint cannot be loaded, or the world's size has changed.
         """
         self.wait()
-        while True:
-            marker = self._peers.share(self._newest() if self._peers.rank == 0 else None, RESUMING)
-            if marker is None:
-                self._refuse_silent_restart()
-                return None
-            self._check_world_size(marker, allow_world_size_change)
-            checkpoint = self._read_together(marker, into or (lambda _path: None))
-            if checkpoint is not None:
-                return checkpoint
+        step = self._peers.share(self.latest() if self._peers.rank == 0 else None, RESUMING)
+        if step is None:
+            return None
+        path = self._path(step)
+        outcome = self._peers.together(
+            lambda: _load(path, self._peers, allow_world_size_change, into or (lambda _path: None)), RESUMING
+        )
+        if outcome.failure is not None:
+            rank, why, fix = outcome.failure
+            raise CheckpointError(
+                f"step {step} cannot be resumed: {why}",
+                why=f"rank {rank} could not take it from {path}",
+                fix=fix or f"remove {path} to resume from the step before it",
+            ) from outcome.cause
+        return outcome.value._replace(step=step)  # type: ignore[no-any-return]
 
-    def latest(self) -> Optional[int]:
+    def latest(self) -> int | None:
         """The newest of `steps`; None without any."""
-        return self._shelf.latest()
+        return max(self.steps(), default=None)
 
     def steps(self) -> list[int]:
-        """The steps whose marker and sizes hold, oldest first, as seen from this process."""
-        return self._shelf.steps()
+        """The complete steps, oldest first, as seen from this process."""
+        return [step for step in self._folders() if os.path.exists(os.path.join(self._path(step), MARKER))]
 
     def prune(self, keep: int) -> None:
-        """Keep the newest `keep` checkpoints; markers of the others go first, so no half of one counts.
+        """Keep the newest `keep` checkpoints, and remove what interrupted saves have left.
 
         Raises:
             CheckpointError: `keep` is less than 1.
         """
+        _check_keep(keep)
         self.wait()
-        self._shelf.prune(keep)
+        self._prune(keep)
 
     def _meet(self) -> None:
-        """See that all ranks come: peers of the save's own would wait for one that leaves meanwhile."""
+        """See that all ranks come: the save's own group would wait for one that leaves meanwhile."""
         self.wait()
         self._peers.barrier(SAVING)
 
-    def _newest(self) -> Optional[Marker]:
-        for step in reversed(folder.steps_in(self.directory)):
-            if step in self._shelf.rejected:
-                continue
-            marker = folder.read_marker(self.directory, step)
-            if isinstance(marker, Marker):
-                return marker
-            self._reject(step, marker, once_complete=folder.has_marker(self.directory, step))
-        return None
+    def _entries(self, shared: Any, own: Any) -> dict[str, Any]:
+        """What this rank gives to torch: tensors by their paths in `shared`, and rank 0 the rest."""
+        from torch.distributed.tensor import DTensor
 
-    def _reject(self, step: int, why: str, once_complete: bool = True) -> None:
-        self._shelf.rejected[step] = once_complete
-        if self._peers.rank == 0:
-            notice(f"checkpoint of step {step} is not used: {why}")
+        tensors: dict[Path, Any] = {}
 
-    def _refuse_silent_restart(self) -> None:
-        rejected = self._peers.share(
-            sorted(step for step, once in self._shelf.rejected.items() if once), RESUMING
-        )
-        if rejected:
-            raise CheckpointError(
-                f"none of the checkpoints in {self.directory} can be used",
-                why="steps {} are damaged, see the notices above".format(", ".join(map(str, rejected))),
-                fix="put the files back, or choose another directory to start from the beginning",
-            )
-
-    def _check_world_size(self, marker: Marker, allowed: bool) -> None:
-        if marker.world_size != self._peers.world_size and not allowed:
-            raise CheckpointError(
-                f"{marker.world_size} ranks saved step {marker.step}, this run has {self._peers.world_size}",
-                why="the global batch would change with the number of ranks, and with it the loss curve",
-                fix=f"run with {marker.world_size} ranks, or call resume(allow_world_size_change=True) first",
-            )
-
-    def _read_together(self, marker: Marker, into: Callable[[shards.Path], Any]) -> Optional[Checkpoint]:
-        path, rank = folder.step_path(self.directory, marker.step), self._peers.rank
-        own_part = rank_file(rank)
-        parts = [SHARED, own_part] if marker.world_size == self._peers.world_size else [SHARED]
-        checked = {*parts, *marker.shards[rank :: self._peers.world_size], *marker.shards[:1]}
-        loaded: dict[str, Any] = {}
-
-        def read() -> None:
-            for part in checked:
-                folder.verify(path, part, marker.files[part])
-            loaded.update((part, folder.read_state(path, part)) for part in parts)
-
-        if not self._is_done(marker.step, read):
+        def take(path: Path, value: Any) -> Any:
+            if not _is_tensor(value):
+                return value
+            tensors[path] = value
             return None
-        if marker.shards:
-            reader = shards.Resharding(path, marker.shards, loaded[SHARED]["spread"])
-            if not self._is_done(marker.step, reader.look):
-                return None
-            targets = reader.targets(into)  # a fault of the script, and the same on every rank: it is raised
-            if not self._is_done(marker.step, lambda: reader.load(targets, self._peers.group)):
-                return None
-            loaded[SHARED] = shards.join(loaded[SHARED]["plain"], targets)
-        return Checkpoint(marker.step, marker.world_size, loaded[SHARED], loaded.get(own_part))
 
-    def _is_done(self, step: int, read: Callable[[], None]) -> bool:
-        # What torch.load raises over bytes that are no checkpoint, by where they break (torch 2.13).
-        broken = RuntimeError, UnpicklingError, EOFError, ValueError, KeyError, OSError
-        outcome = self._peers.together(read, broken, RESUMING)
-        if outcome.failure is not None:
-            self._reject(step, f"rank {outcome.failure.rank}: {outcome.failure.why}")
-        return outcome.failure is None
+        rest = mapped(shared, take)
+        entries = {f"rank-{self._peers.rank}": own}
+        if self._peers.rank == 0:
+            entries["shared"] = (self._peers.world_size, list(tensors), rest)
+        for path, value in tensors.items():
+            if self._peers.rank == 0 or isinstance(value, DTensor):
+                entries[repr(path)] = value.detach()
+        return entries
+
+    def _save(self, step: int, entries: dict[str, Any], peers: Peers) -> None:
+        import torch.distributed.checkpoint as dcp
+
+        if self._agree(step, peers) == step:
+            return
+        _be_quiet_about_one_rank()
+        try:
+            dcp.save(
+                entries,
+                storage_writer=_writer(self._path(step), self._seen_within_s),
+                planner=dcp.DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
+                process_group=peers.group,
+                no_dist=peers.group is None,
+            )
+        except dcp.CheckpointException as error:
+            self._tell_failure(step, error, peers)
+        if peers.rank == 0:
+            self._prune(self.keep)
+
+    def _agree(self, step: int, peers: Peers) -> int | None:
+        """The newest step, once all ranks are at the same save and nothing is in its way."""
+        newest = None
+        if peers.rank == 0:
+            newest = self.latest()
+            if newest is None or newest < step:
+                shutil.rmtree(self._path(step), ignore_errors=True)  # what an interrupted save has left
+        states = peers.gather((step, newest), SAVING)
+        if len({one for one, _ in states}) > 1:
+            asked = ", ".join(f"rank {rank} step {one}" for rank, (one, _) in enumerate(states[:TOLD_RANKS]))
+            raise CheckpointError(
+                f"the ranks do not agree on the step to save: {asked}" + ", ..." * (len(states) > TOLD_RANKS),
+                why="a checkpoint is one step of all ranks; nothing was written",
+                fix="call save() on all ranks after the same step",
+            )
+        newest = states[0][1]
+        if newest is not None and newest > step:
+            raise CheckpointError(
+                f"step {step} cannot be saved: {self.directory} already holds step {newest}",
+                why="a resume takes the newest step, and that belongs to a run which was not resumed here",
+                fix="resume before you save, or choose another checkpoint directory",
+            )
+        return newest  # type: ignore[no-any-return]
+
+    def _tell_failure(self, step: int, error: Any, peers: Peers) -> None:
+        last = None
+        if peers.rank == 0:
+            self._remove(step)  # on a full disk, the room it takes is needed
+            last = self.latest()
+        last = peers.share(last, SAVING)
+        intact = "there is no complete checkpoint yet"
+        if last is not None:
+            intact = f"step {last} is the last complete checkpoint and is intact"
+        rank, (cause, _) = min(error.failures.items(), key=lambda failure: failure[0])
+        raise CheckpointError(
+            f"step {step} could not be saved",
+            why=f"rank {rank}: {type(cause).__name__}: {cause}",
+            fix=f"see that this job can write to {self.directory}, that it has room and that no other run "
+            f"uses it, and run again; {intact}",
+        ) from cause
+
+    def _prune(self, keep: int) -> None:
+        kept = self.steps()[-keep:]
+        for step in self._folders():
+            if step not in kept:
+                self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._path(step), MARKER))
+            shutil.rmtree(self._path(step))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            notice(f"the checkpoint of step {step} could not be removed: {error}")
+
+    def _folders(self) -> list[int]:
+        """Steps that have a folder, complete or not, oldest first."""
+        try:
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return []
+        return sorted(int(found.group(1)) for found in map(_STEP.match, names) if found)
+
+    def _path(self, step: int) -> str:
+        return os.path.join(self.directory, f"step-{step:012d}")
+
+
+def mapped(state: Any, change: Callable[[Path, Any], Any], path: Path = ()) -> Any:
+    """A state of new containers, each value replaced by `change(path, value)`."""
+    import copy
+
+    if isinstance(state, dict):
+        fresh = copy.copy(state)  # keeps what a state_dict has beside its items: the versions of modules
+        for key, value in state.items():
+            fresh[key] = mapped(value, change, (*path, key))
+        return fresh
+    if type(state) in (list, tuple):
+        return type(state)(mapped(value, change, (*path, index)) for index, value in enumerate(state))
+    return change(path, state)
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether torch stores it as a tensor; others, such as sparse ones, are pickled."""
+    import torch
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(value, DTensor) or (
+        type(value) in (torch.Tensor, torch.nn.Parameter)
+        and value.layout == torch.strided
+        and not value.is_quantized
+    )
+
+
+def _load(path: str, peers: Peers, any_world_size: bool, into: Callable[[Path], Any]) -> Checkpoint:
+    """Read a step on this rank; torch moves nothing between ranks for it, each reads what it needs."""
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    reader = dcp.FileSystemReader(path)
+    saved = reader.read_metadata().state_dict_metadata
+
+    def read(entries: dict[str, Any]) -> dict[str, Any]:
+        planner = dcp.DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
+        try:
+            dcp.load(entries, storage_reader=reader, planner=planner, no_dist=True)
+        except dcp.CheckpointException as error:
+            raise error.failures[0][0] from error
+        return entries
+
+    _be_quiet_about_one_rank()
+    world_size, paths, rest = read({"shared": None})["shared"]
+    if world_size != peers.world_size and not any_world_size:
+        raise CheckpointError(
+            f"{world_size} ranks saved it, this run has {peers.world_size}",
+            fix=f"run with {world_size} ranks, or call resume(allow_world_size_change=True) first: "
+            "the global batch changes with the number of ranks, and with it the loss curve",
+        )
+    targets: dict[str, Any] = {}
+    for one in paths:
+        facts, like = saved[repr(one)], into(one)
+        if like is None or like.shape != facts.size:
+            _refuse_other_shape(one, like, facts.size)
+            targets[repr(one)] = torch.empty(facts.size, dtype=facts.properties.dtype)
+        else:
+            targets[repr(one)] = torch.empty_like(like, dtype=facts.properties.dtype, requires_grad=False)
+    if world_size == peers.world_size:
+        targets[f"rank-{peers.rank}"] = None
+    loaded = read(targets)
+    tensors = {one: loaded[repr(one)] for one in paths}
+    shared = mapped(rest, lambda one, value: tensors.get(one, value))
+    return Checkpoint(0, world_size, shared, loaded.get(f"rank-{peers.rank}"))
+
+
+def _refuse_other_shape(path: Path, like: Any, size: Any) -> None:
+    from torch.distributed.tensor import DTensor
+
+    if isinstance(like, DTensor) and size:  # an optimizer's counter of steps has no shape
+        raise CheckpointError(
+            f"{'.'.join(map(str, path))} was saved as {list(size)}, and is {list(like.shape)} here",
+            fix="resume with the model that was saved, or choose another checkpoint directory",
+        )
+
+
+def _writer(path: str, seen_within_s: float) -> Any:
+    import torch.distributed.checkpoint as dcp
+
+    class _Writer(dcp.FileSystemWriter):  # type: ignore[misc]  # torch is Any to mypy here
+        """Writes `.metadata` only once rank 0 sees the files of all ranks."""
+
+        def finish(self, metadata: Any, results: Any) -> None:
+            give_up = time.monotonic() + seen_within_s
+            for name in sorted({one.storage_data.relative_path for of_rank in results for one in of_rank}):
+                while not os.path.exists(os.path.join(path, name)):
+                    if time.monotonic() > give_up:
+                        raise CheckpointError(f"{name} is missing, seen from rank 0; is {path} on all nodes?")
+                    time.sleep(0.2)
+            super().finish(metadata, results)
+
+    return _Writer(path)
+
+
+def _be_quiet_about_one_rank() -> None:
+    warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+
+
+def _check_keep(keep: int) -> None:
+    if keep < 1:
+        raise CheckpointError(f"keep={keep} leaves nothing to resume from", fix="keep at least 1")

@@ -1,16 +1,12 @@
-"""Data in a fixed order that can be taken up in the middle: the sampler, the loader, their shared memory."""
+"""Data in a fixed order that can be taken up in the middle: the sampler and the loader."""
 
 from __future__ import annotations
 
-import os
 import random
 import sys
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator
 
 from gputrain.ddp.errors import SessionError
-
-_PLENTY_OF_SHM = 2**30
-"""Bytes; with less in /dev/shm worker processes are known to die (Docker's default is 64 MiB)."""
 
 
 class ResumableSampler:
@@ -91,19 +87,14 @@ def make_loader(
             "loader() makes {} itself".format(" and ".join(taken)),
             fix="use your own DataLoader with s.sampler(dataset), and give it to s.steps()",
         )
-    workers = options.get("num_workers", 0)
-    if workers:
-        check_shared_memory(
-            dataset, batch_size, workers, options.get("prefetch_factor") or 2, shared_memory()
-        )
-        if exact and options.get("persistent_workers"):
+    if exact and options.get("num_workers"):
+        if options.get("persistent_workers"):
             raise SessionError(
                 "persistent workers cannot be resumed exactly",
                 why="they keep their random state from one epoch to the next",
                 fix="leave persistent_workers out, or exact_resume",
             )
-        if exact:
-            dataset = ItemSeeded(dataset)
+        dataset = ItemSeeded(dataset)
     return DataLoader(dataset, batch_size, sampler=sampler, generator=torch.Generator(), **options)
 
 
@@ -146,40 +137,6 @@ class ItemSeeded:
             if numpy is not None:
                 numpy.random.seed(seed % 2**32)
         return self._dataset[index]
-
-
-def shared_memory(path: str = "/dev/shm") -> Optional[int]:  # noqa: S108  # a mount point, not a temporary file
-    """Bytes free for worker processes to hand batches over; None where nobody tells."""
-    try:
-        facts = os.statvfs(path)
-    except OSError:
-        return None
-    return facts.f_bavail * facts.f_frsize
-
-
-def check_shared_memory(
-    dataset: Any, batch_size: int, workers: int, prefetch: int, free: Optional[int]
-) -> None:
-    """Refuse worker processes whose batches do not fit into shared memory: a bus error would end them."""
-    if free is None or free >= _PLENTY_OF_SHM:
-        return
-    need = _size_of(dataset[0]) * batch_size * workers * prefetch
-    if need > free:
-        raise SessionError(
-            f"the workers need about {need >> 20} MiB of shared memory, /dev/shm has {free >> 20} MiB",
-            why=f"{workers} workers x {prefetch} batches of {batch_size} items are on their way at a time",
-            fix="use num_workers=0 or smaller batches, or start the container with --ipc=host or --shm-size",
-        )
-
-
-def _size_of(item: Any) -> int:
-    if hasattr(item, "element_size"):
-        return int(item.element_size() * item.nelement())
-    if isinstance(item, dict):
-        return sum(map(_size_of, item.values()))
-    if isinstance(item, (list, tuple)):
-        return sum(map(_size_of, item))
-    return int(getattr(item, "nbytes", 0))
 
 
 def _mixed(seed: int, salt: int) -> int:

@@ -8,16 +8,16 @@ import math
 import os
 import sys
 import time
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping
 
 from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
 
 _OURS = ("step", "time", "total_steps")
-_told = set()  # type: set[str]
+_told: set[str] = set()
 
 
-def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[int] = None) -> str:
+def metric_line(step: int, metrics: dict[str, Any], now: float, total: int | None = None) -> str:
     """One line that `job.metrics()` reads back: the marker, then JSON with `step`, `time` and the metrics.
 
     Where it is known how many steps there will be, `total_steps` says so. A metric that is called like one of
@@ -30,7 +30,7 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[
         >>> metric_line(7, {"loss": float("nan")}, now=1.0)
         'GPUTRAIN_METRIC {"step": 7, "time": 1.0, "loss": "nan"}'
     """
-    document = {"step": int(step), "time": round(now, 3)}  # type: dict[str, Any]
+    document: dict[str, Any] = {"step": int(step), "time": round(now, 3)}
     if total is not None:
         document["total_steps"] = total
     for name, value in metrics.items():
@@ -84,7 +84,7 @@ def beat() -> None:
             os.utime(path)
 
 
-def write_metric(step: int, metrics: dict[str, Any], total: Optional[int]) -> None:
+def write_metric(step: int, metrics: dict[str, Any], total: int | None) -> None:
     """Print the line of a report at once, in one write; one that a log would cut is told, once."""
     line = metric_line(step, metrics, time.time(), total)
     if len(line) > contract.LONGEST_LINE and "too long" not in _told:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any, Iterator, Optional, Tuple
+import time
+from typing import Any, Iterator
 
 from gputrain.ddp import data, report, state, wrap
 from gputrain.ddp.checkpoints import Checkpoints
-from gputrain.ddp.errors import SessionError
-from gputrain.ddp.peers import Stop
-from gputrain.ddp.place import World, agree, checkpoint_dir_in, choose_device, place_in, warn_of_slow_network
-from gputrain.ddp.run import NO_DIRECTORY, Run
+from gputrain.ddp.errors import CheckpointError, SessionError
+from gputrain.ddp.process_group import ENTERING, Stop, World, checkpoint_dir_in, choose_device, place_in
 from gputrain.entrypoint import contract
+
+NO_DIRECTORY = f"set {contract.CHECKPOINT_DIR} or session(checkpoint_dir=...)"
 
 
 class Session:
@@ -53,9 +55,9 @@ class Session:
     def __init__(
         self,
         *,
-        seed: Optional[int] = 0,
-        device: Optional[str] = None,
-        checkpoint_dir: Optional[str] = None,
+        seed: int | None = 0,
+        device: str | None = None,
+        checkpoint_dir: str | None = None,
         keep: int = 2,
         exact_resume: bool = False,
         stop_every: int = 1,
@@ -65,34 +67,42 @@ class Session:
     ) -> None:
         if stop_every < 1:
             raise SessionError(f"stop_every={stop_every} is not a number of steps", fix="use 1 or more")
-        self._agreed = {"exact_resume": exact_resume, "seed": seed, "stop_every": stop_every}
-        self._agreed["async_save"] = async_save
         self._seed, self._exact, self._stop_every = seed, exact_resume, stop_every
+        self._async_save, self._stop_within_s = async_save, stop_within_s
         self._wanted_device, self._timeout_s = device, timeout_s
         self._directory, self._keep = checkpoint_dir, keep
-        self._saving = (async_save, stop_within_s)
+        self._registry = state.Registry()
+        self._checkpoints: Checkpoints | None = None
+        self._step = self._epoch = 0
+        self._items = 0
+        """How far this epoch is, in items of all ranks together: it means the same for any batch size."""
+        self._total_steps: int | None = None
+        """How many steps there will be; None: that is not known."""
+        self._saved_step: int | None = None
+        self._is_resumed = self._has_stepped = False
+        self._generators: Any = None
+        self._stop_at: float | None = None
+        self._has_given_up = False
 
     def __enter__(self) -> Session:
-        directory = self._directory or checkpoint_dir_in(os.environ)
         place = place_in(os.environ)
         self.device = choose_device(place, self._wanted_device, on_vertex="CLUSTER_SPEC" in os.environ)
-        warn_of_slow_network(place, self.device)
         self._world = World(place, self.device, self._timeout_s)
-        peers = self._world.peers
+        self._peers = peers = self._world.peers
         self.rank, self.local_rank, self.world_size = peers.rank, place.local_rank, peers.world_size
         self.is_main = self.rank == 0
-        agree(peers, {"checkpoint_dir": bool(directory), **self._agreed})
+        directory = self._directory or checkpoint_dir_in(os.environ)
+        settings = {"exact_resume": self._exact, "seed": self._seed, "stop_every": self._stop_every}
+        settings.update(checkpoint_dir=bool(directory), async_save=self._async_save)
+        peers.agree(settings, ENTERING)
         if self._seed is not None:
             state.seed_everything(self._seed + self.rank)
         if self._exact:
             state.use_deterministic_kernels(self.device)
-        self._stop = Stop(peers, self._stop_every)
-        checkpoints = None
         if directory:
-            beside = self._world.peers_beside() if self._saving[0] else None
-            checkpoints = Checkpoints(directory, peers, beside=beside, keep=self._keep)
-        how = (self._seed or 0, self._exact, *self._saving)
-        self._run = Run(peers, self.device, self._stop, checkpoints, *how)
+            beside = self._world.peers_beside() if self._async_save else None
+            self._checkpoints = Checkpoints(directory, peers, beside=beside, keep=self._keep)
+        self._stop = Stop(peers, self._stop_every)
         self._stop.listen()
         return self
 
@@ -101,7 +111,7 @@ class Session:
             self._give_up()
             return
         try:
-            if self._run.finish():
+            if self._finish_save():
                 self._world.leave()
         except BaseException:
             self._give_up()
@@ -118,7 +128,7 @@ class Session:
     @property
     def step(self) -> int:
         """How many steps are done, the one in hand included: steps count from 1."""
-        return self._run.step
+        return self._step
 
     def wrap(self, model: Any, *, strategy: str = "ddp", **options: Any) -> Any:
         """The model on this rank's device, trained by all ranks together; all start from rank 0's weights.
@@ -139,11 +149,11 @@ class Session:
             SessionError: an unknown strategy, a torch without `fully_shard`, a model on the meta device, or
                 static_graph=True together with exact_resume.
         """
-        self._world.peers.barrier(wrap.WRAPPING)
+        self._peers.barrier(wrap.WRAPPING)
         if strategy == "ddp":
             return wrap.replicated(model, self.device, options, exact=self._exact)
         if strategy == "fsdp":
-            return wrap.sharded(model, self.device, self._world.peers, **options)
+            return wrap.sharded(model, self.device, self._peers, **options)
         raise SessionError(f"strategy={strategy!r} is not known", fix='use "ddp" or "fsdp"')
 
     def sampler(
@@ -191,7 +201,7 @@ class Session:
         Raises:
             SessionError: an object has no `state_dict()` and cannot be changed in place.
         """
-        self._run.registry.add(objects)
+        self._registry.add(objects)
 
     def resume(self, *, allow_world_size_change: bool = False) -> int:
         """Restore the newest whole checkpoint into what is registered; returns how many steps are done.
@@ -205,9 +215,36 @@ class Session:
         Raises:
             CheckpointError: checkpoints exist but cannot be used, or another number of ranks saved them.
         """
-        return self._run.resume(allow_world_size_change)
+        is_elastic = bool(os.environ.get("GPUTRAIN_MIN_NODES")) and not self._exact
+        allow_world_size_change = allow_world_size_change or is_elastic
+        if allow_world_size_change and self._exact:
+            raise SessionError(
+                "another number of ranks never gives the same bits", fix="leave out exact_resume"
+            )
+        self._is_resumed = True
+        found = None
+        if self._checkpoints is not None:
+            found = self._checkpoints.restore(
+                allow_world_size_change=allow_world_size_change,
+                into=lambda path: self._registry.like(path[1:]) if path[0] == "objects" else None,
+            )
+        if found is None:
+            return 0
+        if not isinstance(found.shared, dict) or set(found.shared) != {"objects", "epoch", "items"}:
+            raise CheckpointError(
+                f"step {found.step} was not saved by a session's save()",
+                fix="restore it with session.checkpoints.restore(), or choose another checkpoint directory",
+            )
+        self._registry.load(found.shared["objects"])
+        self._epoch, self._items = found.shared["epoch"], found.shared["items"]
+        self._step = self._saved_step = found.step
+        self._generators = found.own["generators"] if found.own is not None else None
+        self._restore_generators()
+        if self.is_main:
+            report.notice(f"resumed from step {found.step}")
+        return found.step
 
-    def save(self, step: Optional[int] = None) -> None:
+    def save(self, step: int | None = None) -> None:
         """Save everything registered, the place in the data and the random generators. Collective.
 
         Args:
@@ -217,7 +254,18 @@ class Session:
             CheckpointError: on every rank; the checkpoints before are intact.
             SessionError: not all ranks have come; nothing was written.
         """
-        self._run.save(step)
+        self._step = self._step if step is None else step
+        if self._step == self._saved_step:
+            return
+        if self._stop.agreed and not self._finish_save():
+            return  # the save under way goes first: it is nearer to being whole than the step in hand
+        if self._checkpoints is not None:
+            shared = {"objects": self._registry.state(), "epoch": self._epoch, "items": self._items}
+            own = {"generators": state.random_state(self.device)}
+            (self._checkpoints.begin if self._async_save else self._checkpoints.save)(self._step, shared, own)
+        elif self._saved_step is None and self.is_main:
+            report.notice("nothing is saved: " + NO_DIRECTORY)
+        self._saved_step = self._step
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -226,9 +274,9 @@ class Session:
         Raises:
             SessionError: no checkpoint directory is set.
         """
-        if self._run.checkpoints is None:
+        if self._checkpoints is None:
             raise SessionError("there is no checkpoint directory", fix=NO_DIRECTORY)
-        return self._run.checkpoints
+        return self._checkpoints
 
     def should_stop(self) -> bool:
         """True on every rank once any was asked to stop; save and leave the block then. Collective."""
@@ -239,10 +287,10 @@ class Session:
         self,
         loader: Any,
         *,
-        epochs: Optional[int] = None,
-        max_steps: Optional[int] = None,
+        epochs: int | None = None,
+        max_steps: int | None = None,
         save_every: int = 0,
-    ) -> Iterator[Tuple[int, Any]]:
+    ) -> Iterator[tuple[int, Any]]:
         """Pairs (step, batch) from where the run stands to its end: resumes, saves and stops by itself.
 
         A step counts as done when its body has ended.
@@ -263,10 +311,10 @@ class Session:
             ...     [(step, batch) for step, batch in s.steps(["a", "b"], epochs=1)]
             [(1, 'a'), (2, 'b')]
         """
-        self._run.begin(loader, epochs, max_steps)
-        return self._run.steps(loader, epochs, max_steps, save_every)
+        self._begin(loader, epochs, max_steps)
+        return self._steps(loader, epochs, max_steps, save_every)
 
-    def report(self, *, step: Optional[int] = None, **metrics: Any) -> None:
+    def report(self, *, step: int | None = None, **metrics: Any) -> None:
         """Let rank 0 print one line that `job.metrics()` reads; the other ranks do nothing.
 
         Reading a tensor waits for the GPU, so report every so many steps where steps are short.
@@ -281,9 +329,9 @@ class Session:
         """
         report.beat()
         if self.is_main:
-            is_count = step is None or step == self.step  # else it may count epochs
-            total = self._run.total_steps if is_count else None
-            report.write_metric(self.step if step is None else step, metrics, total)
+            is_count = step is None or step == self._step  # else it may count epochs
+            total = self._total_steps if is_count else None
+            report.write_metric(self._step if step is None else step, metrics, total)
 
     def log(self, text: str, *, all_ranks: bool = False) -> None:
         """Let rank 0 (or every rank) print a line at once."""
@@ -292,7 +340,89 @@ class Session:
 
     def barrier(self) -> None:
         """Wait until every rank is here. Raises SessionError where one does something else, or is gone."""
-        self._world.peers.barrier("waiting at barrier()")
+        self._peers.barrier("waiting at barrier()")
+
+    def _begin(self, loader: Any, epochs: int | None, max_steps: int | None) -> None:
+        """Check what `steps` is asked for, resume unless that is done, count the steps to come."""
+        if epochs is None and max_steps is None:
+            raise SessionError("steps() does not know where to end", fix="pass epochs=, max_steps= or both")
+        if self._has_stepped:
+            raise SessionError(
+                "steps() is there once in a session",
+                why="a checkpoint knows one place in the data",
+                fix="go through the data in one loop, or iterate over the second loader itself",
+            )
+        self._has_stepped = True
+        if not self._is_resumed:
+            self.resume()
+        if max_steps is not None and self._step > max_steps:
+            raise SessionError(
+                f"the checkpoint has {self._step} steps done, more than max_steps={max_steps}",
+                fix="raise max_steps, or choose another checkpoint directory",
+            )
+        self._total_steps = max_steps
+        with contextlib.suppress(TypeError, NotImplementedError):  # not every loader knows its length
+            if epochs is not None:
+                left = (epochs - self._epoch) * len(loader) - self._items // self._items_per_step(loader)
+                in_all = self._step + max(0, left)
+                self._total_steps = in_all if max_steps is None else min(in_all, max_steps)
+
+    def _steps(
+        self, loader: Any, epochs: int | None, max_steps: int | None, save_every: int
+    ) -> Iterator[tuple[int, Any]]:
+        while (epochs is None or self._epoch < epochs) and self._step != max_steps:
+            fresh, first_step = self._items == 0, self._step
+            for batch in self._rest_of_epoch(loader):
+                self._step += 1
+                report.beat()
+                self._items += self._items_per_step(loader)
+                yield self._step, batch
+                if self._step == max_steps:
+                    break
+                if self._stop.should_stop(self._step):
+                    self.save(None)
+                    return
+                if save_every and self._step % save_every == 0:
+                    self.save(None)
+            else:
+                if fresh and self._step == first_step:
+                    raise SessionError(
+                        "the loader gave no batch", fix="use a smaller batch_size, or drop_last=False"
+                    )
+                self._epoch, self._items = self._epoch + 1, 0
+        if save_every:
+            self.save(None)
+
+    def _rest_of_epoch(self, loader: Any) -> Iterator[Any]:
+        done = self._items // self._items_per_step(loader)
+        rest = data.batches(loader, (self._seed or 0) + self.rank, self._epoch, done)
+        self._restore_generators()  # once more: going through the loader may have drawn from them
+        self._generators = None
+        return rest
+
+    def _items_per_step(self, loader: Any) -> int:
+        return (getattr(loader, "batch_size", None) or 1) * self.world_size
+
+    def _restore_generators(self) -> None:
+        if self._generators is not None:
+            state.restore_random_state(self._generators, self.device)
+
+    def _finish_save(self) -> bool:
+        """Wait for the save under way; False, on all ranks, where a stop left it no time on one of them."""
+        if self._checkpoints is None or not self._async_save:
+            return True
+        if self._has_given_up or not self._stop.agreed:
+            return not self._has_given_up and self._checkpoints.wait()
+        self._stop_at = self._stop_at or time.monotonic() + self._stop_within_s
+        done = self._checkpoints.wait(max(0.0, self._stop_at - time.monotonic()))
+        self._has_given_up = self._peers.any(not done, "waiting for the save under way")
+        if self._has_given_up and self.is_main:
+            last = self._checkpoints.latest()
+            kept = (
+                "there is no complete checkpoint" if last is None else f"step {last} is the last complete one"
+            )
+            report.notice(f"the stop left no time to save: {kept}")
+        return not self._has_given_up
 
 
 session = Session

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Iterator
 
 from gputrain.ddp.errors import SessionError
-from gputrain.ddp.peers import Peers
-from gputrain.ddp.place import agree
+from gputrain.ddp.process_group import Peers
 
 WRAPPING = "wrapping a model"
 
 
-def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool) -> Any:
+def replicated(model: Any, device: Any, options: dict[str, Any], *, exact: bool) -> Any:
     """The model in DistributedDataParallel; see `Session.wrap`."""
     from torch.nn.parallel import DistributedDataParallel
 
@@ -31,7 +30,7 @@ def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool)
 
 
 def sharded(
-    model: Any, device: Any, peers: Peers, *, blocks: Optional[Tuple[type, ...]] = None, **options: Any
+    model: Any, device: Any, peers: Peers, *, blocks: tuple[type, ...] | None = None, **options: Any
 ) -> Any:
     """The model spread over the ranks by FSDP2, in place; see `Session.wrap`."""
     import torch
@@ -53,7 +52,7 @@ def sharded(
     from torch.distributed.device_mesh import init_device_mesh
 
     values = dict((*model.named_parameters(), *model.named_buffers()))
-    agree(peers, {name: f"{list(one.shape)} of {one.dtype}" for name, one in values.items()}, WRAPPING)
+    peers.agree({name: f"{list(one.shape)} of {one.dtype}" for name, one in values.items()}, WRAPPING)
     model.to(device)
     with torch.no_grad():  # each rank has drawn weights of its own; DDP does the same by itself
         for value in (*model.parameters(), *model.buffers()):
@@ -66,7 +65,7 @@ def sharded(
     return fully_shard(model, **options)
 
 
-def _blocks(model: Any, kinds: Optional[Tuple[type, ...]]) -> Iterator[Any]:
+def _blocks(model: Any, kinds: tuple[type, ...] | None) -> Iterator[Any]:
     """Inner modules to gather one at a time, the innermost first, as fully_shard wants them."""
     from torch.nn import ModuleDict, ModuleList
 

@@ -7,20 +7,20 @@ import sys
 
 
 def main() -> None:
-    """Run one node agent and exit with the job's verdict."""
+    """Run one node and exit with the job's result."""
     from . import options, result
-    from .agent import Agent
+    from .node import Node
 
     if sys.argv[1:2] in (["--help"], ["-h"]):
         sys.stdout.write(options.usage() + "\n")
         return
     try:
-        agent = Agent(options.parse(sys.argv[1:], os.environ))
+        node = Node(options.parse(sys.argv[1:], os.environ))
     except options.EnvironmentRefused as refused:
         sys.stderr.write(f"gputrain.entrypoint: {refused}\n")
         sys.stderr.flush()
         sys.exit(result.refuse(os.environ, str(refused)))
-    code = agent.run()
+    code = node.run()
     sys.stdout.flush()
     os._exit(code)  # daemon threads may still wait for the metadata server
 

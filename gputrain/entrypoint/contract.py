@@ -49,20 +49,16 @@ def _code(code: int, meaning: str) -> int:
 
 
 # What the agent reads. A flag on the command line wins over its variable.
-JOB_ID = _env("GPUTRAIN_JOB_ID", "", "id of the job; an agent of another job is turned away", has_flag=False)
-ATTEMPT = _env(
-    "GPUTRAIN_ATTEMPT", "0", "attempt of the job; an agent of another attempt is turned away", has_flag=False
-)
-TOKEN = _env(
-    "GPUTRAIN_TOKEN",
+JOB_ID = _env("GPUTRAIN_JOB_ID", "", "id of the job", has_flag=False)
+ATTEMPT = _env("GPUTRAIN_ATTEMPT", "0", "attempt of the job", has_flag=False)
+RUN_DIR = _env(
+    "GPUTRAIN_RUN_DIR",
     "",
-    "secret the agents of one job share, needed with several nodes; ranks do not get it",
-    has_flag=False,
+    "where nodes meet: a folder, or gs://BUCKET/PREFIX; empty: each reports its own ranks. Not for ranks",
 )
 NUM_NODES = _env("GPUTRAIN_NUM_NODES", "", "how many nodes; empty: ask the platform, else 1")
 NODE_RANK = _env("GPUTRAIN_NODE_RANK", "", "this node, from 0; empty: ask the platform, else 0")
 NODE_NAMES = _env("GPUTRAIN_NODE_NAMES", "", "names of all nodes, comma separated, for messages")
-COORDINATOR = _env("GPUTRAIN_COORDINATOR", "", "host:port of node 0; needed with several nodes")
 NPROC_PER_NODE = _env("GPUTRAIN_NPROC_PER_NODE", "auto", "ranks on this node; auto: one per GPU, else 1")
 LAUNCHER = _env(
     "GPUTRAIN_LAUNCHER",
@@ -70,7 +66,6 @@ LAUNCHER = _env(
     "torchrun-env: ranks with torchrun's environment; tensorflow: one process per node with TF_CONFIG; "
     "none: one process per node, its environment as it is",
 )
-AGENT = _env("GPUTRAIN_AGENT", "builtin", "builtin: we start the ranks; elastic: torchrun does, under us")
 CHECKPOINT_DIR = _env("GPUTRAIN_CHECKPOINT_DIR", "", "where state is saved; empty: AIP_CHECKPOINT_DIR")
 OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "", "where results go; empty: AIP_MODEL_DIR")
 CODE_DIR = _env(
@@ -99,7 +94,16 @@ MIN_NODES = _env(
     "as few nodes as the job may go on with: a session then resumes on another number of ranks; empty: all",
     has_flag=False,
 )
-MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "", "port of rank 0's store; empty: a free one")
+MASTER_ADDR = _env(
+    "GPUTRAIN_MASTER_ADDR",
+    "",
+    "node 0; empty: by the run directory, else MASTER_ADDR; ranks get a number",
+)
+MASTER_PORT = _env(
+    "GPUTRAIN_MASTER_PORT",
+    "",
+    "port of rank 0's store; empty: a free one; without a run directory, MASTER_PORT",
+)
 LOCAL_ADDR = _env("GPUTRAIN_LOCAL_ADDR", "", "address the other nodes reach this one by; empty: found out")
 
 NCCL_NET = _env(
@@ -110,15 +114,18 @@ NCCL_NET = _env(
 )
 
 # What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
-MASTER_ADDR = _row(RANK_ENVIRONMENT, "GPUTRAIN_MASTER_ADDR", "address of node 0, always numeric")
 NODE_ADDRS = _row(
-    RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes by node rank, comma separated"
+    RANK_ENVIRONMENT,
+    "GPUTRAIN_NODE_ADDRS",
+    "addresses of all nodes by node rank, comma separated",
 )
 ERROR_FILE = _row(
     RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "the rank's error document, as TORCHELASTIC_ERROR_FILE"
 )
 
-DONE = _code(0, "every rank of every node ended with 0")
+DONE = _code(
+    0, "every rank of every node ended with 0; or the job's record says that this attempt is to leave"
+)
 BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment or the target is wrong")
 NODE_LOST = _code(69, "a node never came, or was lost while the job ran, or a GPU of it failed")
 STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to go on")
@@ -138,8 +145,8 @@ RESULT_MARKER = "GPUTRAIN_RESULT "
 RESULT_FILE = "result-{node_rank}.json"
 """The result document in the result folder; it appears whole or not at all."""
 
-KILLED = "killed"
-"""Beside it: a line of seconds since 1970 for each rank that a signal ended; it wrote nothing after that."""
+ERROR_FOLDER = "gputrain-"
+"""How the name of the folder beside it begins in which ranks leave their error documents."""
 
 BY_SIGNAL = 128
 """Exit codes above are of signals."""
@@ -147,17 +154,30 @@ BY_SIGNAL = 128
 BEAT_FILE = "beat"
 """Beside the error documents; its time is that of the last step of any rank of the node."""
 
-IDLE = "idle"
-"""In the name of an object beside a lock: the job whose number ends it did nothing, as it had no lock."""
-
 STACKS_ASK = "stacks"
 """A file of this name in the result folder asks where the ranks stand; it holds the question's nonce."""
 
 STACKS_NONCE = r"[0-9a-f]{8,64}"
 """What a nonce is like: it becomes part of a file's name."""
 
+RANK_STACK_FILE = "stacks-{}-{}-{}.json"
+"""A rank's stack beside the error documents, by rank, local rank and pid."""
+
 STACKS_FILE = "stacks-{nonce}-{node_rank}.json"
 """A node's answer beside it, whole too."""
+
+FLIGHT_RECORDER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}
+"""Entries that torch keeps for each rank, as by default since 2.9; the second is the old name."""
+
+RECORD, ATTEMPT_ID, CLAIM = "GPUTRAIN_RECORD", "GPUTRAIN_ATTEMPT_ID", "GPUTRAIN_CLAIM"
+"""Variables of a container that name its job's record, its attempt, and the attempt's claim: two objects of
+the job's bucket. docs/design/record.md says what a machine does by them; ranks do not get them."""
+
+CANCELLED, SUPERSEDED = "cancelled", "superseded"
+"""What a job's record says to a machine that is to leave."""
+
+RECORD_SAYS = "record-says"
+"""A file of this name in the result folder holds one of the two."""
 
 RANK_LOG_FILE = "rank-{rank}.log"
 """A rank's plain log in the log folder."""
@@ -178,7 +198,11 @@ R_ATTEMPT = _row(RESULT_FIELDS, "attempt", "GPUTRAIN_ATTEMPT, as text")
 R_NODE_RANK = _row(RESULT_FIELDS, "node_rank", "the node that wrote the document")
 R_NUM_NODES = _row(RESULT_FIELDS, "num_nodes", "how many nodes the job has")
 R_STATE = _row(RESULT_FIELDS, "state", "verdict on the whole job, the same on every node: see the states")
-R_EXIT_CODE = _row(RESULT_FIELDS, "exit_code", "what the agent exits with, the same on every node")
+R_EXIT_CODE = _row(
+    RESULT_FIELDS,
+    "exit_code",
+    "what the agent exits with, the same on every node; where a record cancels the job, 75 instead of 0",
+)
 R_CAUSE = _row(RESULT_FIELDS, "cause", "the first cause of the failure, on whichever node it was, or null")
 R_STOP = _row(RESULT_FIELDS, "stop", "who asked for the stop, {reason, node_rank}, or null")
 R_RANKS = _row(RESULT_FIELDS, "ranks", "ranks of this node: {rank, local_rank, exit_code, signal} each")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from typing import TYPE_CHECKING, Any, Dict, Sequence
 
 from . import contract
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Sequence, Tuple
+    from .logs import LogForwarder
 
-    from .logs import Pump
-
-    Standing = Dict[str, Any]
+Standing = Dict[str, Any]
 
 UNKNOWN = "no rank could be asked where it stands: none is run by Python, or all are stuck in the kernel"
 
@@ -27,7 +25,7 @@ _IMPORTS = "<frozen importlib._bootstrap>"
 
 def cause(
     silent_s: float, standings: Sequence[Standing], left: Sequence[int], mute: Sequence[str] = ()
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """The cause of a hang.
 
     Args:
@@ -36,7 +34,7 @@ def cause(
         left: ranks that had ended with 0 before.
         mute: nodes that did not tell in time where their ranks stand.
     """
-    told: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
+    told: dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
     told.update(kind=contract.HANG, last_lines=[], node_rank=0)
     guilty, told_so = story(standings, left, mute)
     if guilty is not None:
@@ -50,7 +48,7 @@ def cause(
 
 def story(
     standings: Sequence[Standing], left: Sequence[int] = (), mute: Sequence[str] = ()
-) -> Tuple[Any, str]:
+) -> tuple[Any, str]:
     """Which rank holds up the others, as far as that can be told, and the sentence."""
     told = {one["rank"] for one in standings}
     ended = [{**_ENDED, "rank": rank} for rank in left if rank not in told]
@@ -66,7 +64,7 @@ def story(
     return guilty, sentence + "".join(f"; {name} did not tell in time where its ranks stand" for name in mute)
 
 
-def _behind(group: str, standings: Sequence[Standing]) -> Tuple[List[Standing], str]:
+def _behind(group: str, standings: Sequence[Standing]) -> tuple[list[Standing], str]:
     """The ranks that have begun fewer collectives of a group than others have, and the sentence of it."""
     begun = {id(one): one["recorded"][group]["begun"] for one in standings}
     least, most = min(begun.values()), max(begun.values())
@@ -80,7 +78,7 @@ def _behind(group: str, standings: Sequence[Standing]) -> Tuple[List[Standing], 
     return behind, f"; of group {group}, {counts}"
 
 
-def _of_places(standings: Sequence[Standing], left: Sequence[int], is_part: bool) -> Tuple[Any, str]:
+def _of_places(standings: Sequence[Standing], left: Sequence[int], is_part: bool) -> tuple[Any, str]:
     asked = [one for one in standings if not one.get("absent")]
     absent = [one for one in standings if one.get("absent")]
     waiting = _groups([one for one in asked if one["collective"]])
@@ -111,9 +109,9 @@ def _apart(groups: Sequence[Sequence[Standing]]) -> str:
     return "; ".join(f"{_ranks(group)} in {_where(group[0])}" for group in groups)
 
 
-def _groups(standings: Sequence[Standing]) -> List[List[Standing]]:
+def _groups(standings: Sequence[Standing]) -> list[list[Standing]]:
     """Ranks at one place together, the lowest first."""
-    groups: Dict[Tuple[str, ...], List[Standing]] = {}
+    groups: dict[tuple[str, ...], list[Standing]] = {}
     for one in sorted(standings, key=lambda standing: standing["rank"]):
         where = one["collective"], one["place"], one.get("absent", "")
         groups.setdefault(where, []).append(one)
@@ -131,7 +129,7 @@ def _ranks(group: Sequence[Standing]) -> str:
     >>> _ranks([{"rank": 0}, {"rank": 1}, {"rank": 2}, {"rank": 5}])
     'ranks 0 to 2, 5'
     """
-    runs: List[List[int]] = []
+    runs: list[list[int]] = []
     for rank in (one["rank"] for one in group):
         if runs and rank == runs[-1][-1] + 1:
             runs[-1].append(rank)
@@ -155,22 +153,22 @@ class Silence:
     matters when it changed, by the steady clock, and not what it says.
     """
 
-    def __init__(self, timeout: Optional[float], pump: Pump) -> None:
+    def __init__(self, timeout: float | None, logs: LogForwarder) -> None:
         self._timeout = float("inf") if timeout is None else timeout
         self._every_s = _LOOK_EVERY_S if timeout is None else timeout / _LOOKS
-        self._pump = pump
+        self._logs = logs
         self._is_quiet = False
         self._look_at = float("inf")
         self._beat = self._beat_at = 0.0
 
     def begin(self) -> None:
-        self._pump.heard_at = time.monotonic()
-        self._look_at = self._pump.heard_at + self._every_s
+        self._logs.heard_at = time.monotonic()
+        self._look_at = self._logs.heard_at + self._every_s
 
     def deadline(self) -> float:
         return self._look_at
 
-    def look(self, folder: str) -> Optional[bool]:
+    def look(self, folder: str) -> bool | None:
         """Whether the node has become quiet, or has spoken again; None where nothing has changed."""
         now = time.monotonic()
         if now < self._look_at:
@@ -189,4 +187,4 @@ class Silence:
             beat = os.stat(os.path.join(folder, contract.BEAT_FILE)).st_mtime
             if beat != self._beat:
                 self._beat, self._beat_at = beat, now
-        return max(0.0, now - max(self._pump.heard_at, self._beat_at))
+        return max(0.0, now - max(self._logs.heard_at, self._beat_at))

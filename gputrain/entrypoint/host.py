@@ -7,23 +7,20 @@ import contextlib
 import glob
 import os
 import re
-import signal
 import socket
 import struct
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, Mapping, Sequence
 
 SMALL_SHM = 1 << 30
 """Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
 
+FULL_BYTES = 1 << 20
+"""A disk with less room than this is full."""
+
 _HAS_PROC = os.path.isdir("/proc/self")
 _SIOCGIFCONF, _ROW, _MOST_ADDRESSES = 0x8912, 40, 256
 """Of Linux (netdevice(7), 64 bits); elsewhere nothing is told."""
-
-_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox")
 
 
 def gpu_count(environ: Mapping[str, str]) -> int:
@@ -46,7 +43,7 @@ def cpu_count() -> int:
     return max(1, min(cpus, int(quota)) if quota else cpus)
 
 
-def _cgroup_cpus() -> Optional[float]:
+def _cgroup_cpus() -> float | None:
     text = _read("/sys/fs/cgroup/cpu.max").split()
     if len(text) == 2 and text[0].isdigit():
         return int(text[0]) / int(text[1])
@@ -72,7 +69,17 @@ def shared_memory_advice(path: str = "/dev/shm") -> str:  # noqa: S108  # the mo
     )
 
 
-def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> Optional[int]:
+def full_disk(paths: Iterable[str]) -> str:
+    """The first of these folders whose disk has no room left; empty: none."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = os.statvfs(path)
+            if status.f_bavail * status.f_frsize < FULL_BYTES:
+                return path
+    return ""
+
+
+def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> int | None:
     """How often the kernel has killed for memory, in this container or else on this machine."""
     for path in _memory_event_files(root, proc):
         found = re.search(r"^oom_kill (\d+)", _read(path), re.MULTILINE)
@@ -81,7 +88,7 @@ def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> Optional[int
     return None
 
 
-def _memory_event_files(root: str, proc: str) -> List[str]:
+def _memory_event_files(root: str, proc: str) -> list[str]:
     files = [f"{root}/memory.events", f"{root}/memory/memory.oom_control", f"{proc}/vmstat"]
     for line in _read(f"{proc}/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -97,7 +104,7 @@ def is_on_google(environ: Mapping[str, str], product: str = "/sys/class/dmi/id/p
     return bool(environ.get("GCE_METADATA_HOST")) or _read(product).startswith("Google")
 
 
-def versions() -> Dict[str, str]:
+def versions() -> dict[str, str]:
     """The versions on which nodes must agree: Python, torch, which is not imported, gputrain."""
     from .. import __version__
 
@@ -114,28 +121,30 @@ def _torch_version() -> str:
     return "none"
 
 
-def children_of(parent: int) -> List[int]:
+def children_of(parent: int) -> list[int]:
     """The direct children of a process that are alive, zombies left out."""
-    if os.path.exists(f"/proc/{parent}/task/{parent}/children"):
-        listed = [_read(f"/proc/{parent}/task/{thread}/children") for thread in _threads_of(parent)]
-        pids = [int(pid) for text in listed for pid in text.split()]
-    else:  # a kernel built without CONFIG_PROC_CHILDREN
-        pids = [pid for pid in _processes() if _stat(pid)[1:2] == [str(parent)]]
-    return [pid for pid in pids if _stat(pid)[0] not in ("Z", "")]
+    return [pid for pid, above, state in _process_table() if above == parent and not state.startswith("Z")]
 
 
-def _threads_of(pid: int) -> List[str]:
-    with contextlib.suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")
-    return []
+def _process_table() -> Iterator[tuple[int, int, str]]:
+    """Number, parent and state of every process."""
+    if _HAS_PROC:
+        for pid in _processes():
+            state, *rest = _stat(pid)
+            if rest:
+                yield pid, int(rest[0]), state
+        return
+    import subprocess  # seldom needed
+
+    words = ["ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "stat="]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as ps:
+        text, _ = ps.communicate()
+    for number, above, state in (line.split() for line in text.decode().splitlines()):
+        if int(number) != ps.pid:
+            yield int(number), int(above), state
 
 
-def session_members(session: int) -> List[int]:
-    """The processes of a session that are alive, zombies left out."""
-    return [pid for pid in _processes() if _stat(pid)[3:4] == [str(session)] and _stat(pid)[0] != "Z"]
-
-
-def usage_of(sessions: Sequence[int]) -> Tuple[int, int]:
+def usage_of(sessions: Sequence[int]) -> tuple[int, int]:
     """Clock ticks of CPU and pages of memory of all processes of some sessions, alive now."""
     wanted = {str(one) for one in sessions}
     ticks = pages = 0
@@ -147,11 +156,11 @@ def usage_of(sessions: Sequence[int]) -> Tuple[int, int]:
     return ticks, pages
 
 
-def _processes() -> List[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()] if _HAS_PROC else []
 
 
-def _stat(pid: int) -> List[str]:
+def _stat(pid: int) -> list[str]:
     """State, parent, process group, session and the rest of what the kernel tells of a process."""
     return _read(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""]
 
@@ -161,42 +170,19 @@ def state_of(pid: int) -> str:
     return _stat(pid)[0]
 
 
+def began(pid: int) -> str:
+    """When a process began, in ticks since the boot, as pids come again. Empty: it is gone, or not told.
+
+    >>> began(0)
+    ''
+    """
+    return (_stat(pid) + [""] * 20)[19]
+
+
 def catches(pid: int, number: int) -> bool:
     """Whether a process has a handler for a signal."""
-    return _has_signal(pid, "SigCgt", number)
-
-
-def would_run(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal, and its main thread is there to run it."""
-    is_held = state_of(pid) in ("T", "t", "D") or _has_signal(pid, "SigBlk", number)
-    return catches(pid, number) and not is_held
-
-
-def _has_signal(pid: int, field: str, number: int) -> bool:
-    found = re.search(rf"^{field}:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
     return bool(found and int(found.group(1), 16) >> (number - 1) & 1)
-
-
-def holds(pid: int, number: int, path: str) -> bool:
-    """Whether a process has this file open at this number."""
-    with contextlib.suppress(OSError):
-        return os.path.samestat(os.stat(f"/proc/{pid}/fd/{number}"), os.stat(path))
-    return False
-
-
-def shell_advice(parent: int) -> str:
-    """What to say when a shell as process 1 keeps SIGTERM from the agent."""
-    if parent != 1 or not is_shell(1) or catches(1, signal.SIGTERM):
-        return ""
-    return (
-        "a shell is process 1 here and keeps a stop (SIGTERM) to itself: "
-        "start the agent with `exec` in its command line, or run the container with --init"
-    )
-
-
-def is_shell(pid: int) -> bool:
-    """Whether a process is a shell."""
-    return program_of(pid) in _SHELLS
 
 
 def interface_of(address: str) -> str:
@@ -220,7 +206,7 @@ def interface_of(address: str) -> str:
 
 
 def program_of(pid: int) -> str:
-    """The name of the program that a process runs; empty where that cannot be told."""
+    """The name of the program that a process runs; empty where that is not known."""
     with contextlib.suppress(OSError):
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     return ""
@@ -237,7 +223,3 @@ def _read(path: str) -> str:
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         return file.read().strip()
     return ""
-
-
-if not _HAS_PROC:  # macOS
-    from .portable import children_of, program_of, session_members, usage_of  # noqa: F401  # in place of those above

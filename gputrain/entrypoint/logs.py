@@ -1,181 +1,157 @@
-"""The pump: carries what the ranks write to the agent's own stdout and to a log file per rank.
+"""Forwards what the ranks write to the agent's own stdout and to a log file of each rank.
 
-It runs in a thread of its own, and its writes block: a slow reader slows the ranks down, as a pipe would,
-loses nothing, and never holds up the agent.
+A thread of its own reads and writes. Its writes block, so a slow reader slows the ranks down as a pipe would
+and loses nothing, while the agent itself goes on.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
-import errno
 import json
 import os
-import select
+import re
 import selectors
 import threading
 import time
+from typing import Any, BinaryIO, Callable
 
 from . import contract
-from .lines import Lines, Severity, as_json, as_text, timestamp
+from .contract import LONGEST_LINE
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Callable, Deque, Dict, List, Optional
-
-KEPT_LINES = 30
+KEPT_LINES = 200
 """How many of a rank's last lines are kept for its error document."""
 
 STUCK_S = 60.0
-"""How long the agent's end waits for a reader that takes nothing at all."""
+"""How long the agent's end waits for the last lines to be taken."""
+
+PROGRESS_EVERY_S = 5.0
+"""How often a progress bar that redraws one line is shown."""
+
+_RANK_PREFIX = re.compile(rb"^\[rank\d+\]: ?")
+"""torch's excepthook puts it before the lines of a traceback, once there is a process group."""
+
+_TRACEBACK = b"Traceback (most recent call last):"
 
 
-class _Stream:
-    def __init__(self, rank: int, fd: int, is_stderr: bool) -> None:
-        self.rank = rank
-        self.fd = fd
-        self.lines = Lines()
-        self.severity = Severity(is_stderr)
+class LogForwarder:
+    """Everything that the agent writes to stdout goes through here, in whole lines."""
 
-
-class Pump:
-    """Everything the agent writes to stdout goes through here, in whole lines."""
-
-    def __init__(self, log_format: str, log_dir: str, speaker: int, out: int = 1) -> None:
+    def __init__(self, log_format: str, log_dir: str, node_rank: int, out: int = 1) -> None:
         self._is_json = log_format == "json"
         self._log_dir = log_dir
-        self._speaker = speaker
+        self._node_rank = node_rank
         self._out = out
+        os.set_blocking(out, True)
         self._selector = selectors.DefaultSelector()
         self._wake, self._waker = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(self._waker, False)
+        for end in (self._wake, self._waker):
+            os.set_blocking(end, False)
         self._selector.register(self._wake, selectors.EVENT_READ)
-        self._inbox: Deque[bytes] = collections.deque()
-        self._joining: Deque[_Stream] = collections.deque()
-        self._streams: Dict[int, int] = {}
-        self._files: Dict[int, Optional[BinaryIO]] = {}
-        self._tails: Dict[int, Deque[str]] = {}
+        self._messages: collections.deque[bytes] = collections.deque()
+        self._new_streams: collections.deque[_Stream] = collections.deque()
+        self._open_streams: dict[int, int] = {}
+        self._files: dict[int, BinaryIO | None] = {}
+        self._last_lines: dict[int, collections.deque[str]] = {}
         self._on_end: Callable[[], Any] = lambda: None
-        self._finishing = self._has_failed = False
-        self._out_is_broken = self._is_torn = False
+        self._finishing = False
         self.lost_lines = 0
-        self._moved_at = self.heard_at = time.monotonic()
+        """Lines that a full disk or a gone reader did not take."""
+        self.heard_at = time.monotonic()
+        """When a rank wrote its last line."""
         self._thread = threading.Thread(target=self._run, name="gputrain-logs", daemon=True)
         self._thread.start()
 
     def adopt(self, rank: int, stdout: int, stderr: int) -> None:
-        """Carry a rank's two streams from now on."""
-        self._streams[rank] = 2
-        self._tails[rank] = collections.deque(maxlen=KEPT_LINES)
+        """Forward a rank's two streams from now on."""
+        self._open_streams[rank] = 2
+        self._last_lines[rank] = collections.deque(maxlen=KEPT_LINES)
         for fd, is_stderr in ((stdout, False), (stderr, True)):
             os.set_blocking(fd, False)
-            self._joining.append(_Stream(rank, fd, is_stderr))
+            self._new_streams.append(_Stream(rank, fd, is_stderr))
         self._nudge()
 
     def call_when_a_rank_falls_silent(self, call: Callable[[], Any]) -> None:
-        """In the pump's thread, when a rank's streams have ended."""
+        """Call this, in the forwarder's thread, when a rank's streams have ended."""
         self._on_end = call
 
     def is_silent(self, rank: int) -> bool:
         """Whether everything the rank wrote has been read and both its streams have ended."""
-        return self._streams.get(rank, 0) == 0
+        return self._open_streams.get(rank, 0) == 0
 
-    def tail(self, rank: int) -> List[str]:
+    def tail(self, rank: int) -> list[str]:
         """The rank's last lines, oldest first."""
-        tail = self._tails.get(rank)
-        return list(tail.copy()) if tail else []  # the pump's thread may add to it meanwhile
+        last = self._last_lines.get(rank)
+        return list(last.copy()) if last else []  # the thread may add to it meanwhile
 
     def say(self, message: str, severity: str = "INFO") -> None:
         """Write a message of the agent's own."""
         if self._is_json:
-            entry = {"severity": severity, "message": message, "node": self._speaker}
+            entry = {"severity": severity, "message": message, "node": self._node_rank}
             text = json.dumps({**entry, "time": timestamp(time.time())})
         else:
-            text = "\n".join(f"[node {self._speaker}] {line}" for line in message.splitlines())
+            text = "\n".join(f"[node {self._node_rank}] {line}" for line in message.splitlines())
         self.write(text.encode("utf-8", "backslashreplace"))
 
     def write(self, line: bytes) -> None:
         """Write a line as it is."""
-        self._inbox.append(line)
+        self._messages.append(line)
         self._nudge()
 
     def finish(self) -> None:
-        """Write what is left and end, or give up on a reader that takes nothing for STUCK_S."""
+        """Write what is left and end, or give up on a reader that does not take it in time."""
         self._finishing = True
-        self._moved_at = time.monotonic()
         self._nudge()
-        while self._thread.is_alive() and time.monotonic() - self._moved_at < STUCK_S:
-            self._thread.join(0.5)
+        self._thread.join(STUCK_S)
 
     def _nudge(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"x")
 
     def _run(self) -> None:
-        for _ in range(2):  # the second time it only reads, so that no rank waits for room in its pipe
-            try:
-                while not self._turn():
+        is_last = False
+        while not is_last:
+            ready = [key.data for key, _ in self._selector.select() if key.data]
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake, 65536)
+            is_last = self._finishing  # read after the nudges are: the one of the end is not lost so
+            while self._new_streams:
+                stream = self._new_streams.popleft()
+                self._selector.register(stream.fd, selectors.EVENT_READ, stream)
+            if is_last:
+                ready = [key.data for key in self._selector.get_map().values() if key.data]
+            for stream in ready:
+                while self._read(stream) and is_last:
                     pass
-                return
-            except Exception as error:  # noqa: BLE001, PERF203  # a thread's top: the job goes on without a log
-                self._has_failed = True
-                with contextlib.suppress(OSError):
-                    os.write(2, f"gputrain: the log pump failed: {error!r}\n".encode())
-        for key in list(self._selector.get_map().values()):
-            if key.data is not None:  # the agent still speaks to us, heard or not
-                with contextlib.suppress(OSError):
-                    os.close(key.fd)
+                if is_last:
+                    self._emit(stream, stream.lines.flush())
+            while self._messages:
+                self._put(self._messages.popleft() + b"\n")
 
-    def _turn(self) -> bool:
-        """Read and write; True when all is written and the end was asked for."""
-        ready = self._selector.select()
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake, 65536)
-        is_last = self._finishing  # asked after the nudges are taken: the one of the end is not lost so
-        while self._joining:
-            stream = self._joining.popleft()
-            self._selector.register(stream.fd, selectors.EVENT_READ, stream)
-        streams = [
-            key.data for key in (self._selector.get_map().values() if is_last else [k for k, _ in ready])
-        ]
-        for stream in [stream for stream in streams if stream is not None]:
-            self._read(stream, to_the_end=is_last)
-        while self._inbox:
-            self._put(self._inbox.popleft() + b"\n")
-        return is_last
-
-    def _read(self, stream: _Stream, to_the_end: bool) -> None:
-        while True:
-            try:
-                data = os.read(stream.fd, 65536)
-            except BlockingIOError:
-                break
-            if not data:
-                self._emit(stream, stream.lines.flush())
-                self._drop(stream)
-                return
+    def _read(self, stream: _Stream) -> bool:
+        """Forward what is there; whether there may be more."""
+        try:
+            data = os.read(stream.fd, 65536)
+        except BlockingIOError:
+            return False
+        if data:
             self._emit(stream, stream.lines.feed(data, time.monotonic()))
-            if not to_the_end:
-                return
-        if to_the_end:
-            self._emit(stream, stream.lines.flush())
-
-    def _drop(self, stream: _Stream) -> None:
+            return True
+        self._emit(stream, stream.lines.flush())
         self._selector.unregister(stream.fd)
         os.close(stream.fd)
-        self._streams[stream.rank] -= 1
-        if self._streams[stream.rank] == 0:
+        self._open_streams[stream.rank] -= 1
+        if self.is_silent(stream.rank):
             self._on_end()
+        return False
 
-    def _emit(self, stream: _Stream, lines: List[bytes]) -> None:
-        if not lines or self._has_failed:
-            self.lost_lines += len(lines)
+    def _emit(self, stream: _Stream, lines: list[bytes]) -> None:
+        if not lines:
             return
         rank = stream.rank
         self.heard_at = time.monotonic()
         last = [line[-400:].decode("utf-8", "backslashreplace") for line in lines[-KEPT_LINES:]]
-        self._tails[rank].extend(last)
+        self._last_lines[rank].extend(last)
         self._log(rank, lines)
         if self._is_json:
             now = timestamp(time.time())
@@ -184,7 +160,8 @@ class Pump:
             shown = [as_text(line, rank) for line in lines]
         self._put(b"\n".join(shown) + b"\n")
 
-    def _log(self, rank: int, lines: List[bytes]) -> None:
+    def _log(self, rank: int, lines: list[bytes]) -> None:
+        """Add lines to the rank's own log file, if there is one."""
         if not self._log_dir:
             return
         try:
@@ -199,18 +176,121 @@ class Pump:
             self.say(f"rank {rank} goes without a log file from here on: {error}", "WARNING")
 
     def _put(self, data: bytes) -> None:
-        """Write whole lines; those that a full disk or a gone reader does not take are counted."""
-        view = memoryview(b"\n" + data if self._is_torn else data)
-        while view and not self._out_is_broken:
-            try:
-                written = os.write(self._out, view)
-            except BlockingIOError:
-                select.select([], [self._out], [], 1.0)
-                continue
-            except OSError as error:
-                self._out_is_broken = error.errno not in (errno.ENOSPC, errno.EDQUOT)
-                break
-            self._moved_at = time.monotonic()
-            self._is_torn = view[written - 1] != ord("\n")
-            view = view[written:]
-        self.lost_lines += bytes(view).count(b"\n")
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._out, view) :]
+        except OSError:  # a full disk, or nobody reads any more
+            self.lost_lines += bytes(view).count(b"\n")
+
+
+class _Stream:
+    def __init__(self, rank: int, fd: int, is_stderr: bool) -> None:
+        self.rank = rank
+        self.fd = fd
+        self.lines = Lines()
+        self.severity = Severity(is_stderr)
+
+
+class Lines:
+    """Cuts one stream into lines, keeps a bounded rest, thins out progress bars."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._shown_at = 0.0
+
+    def feed(self, data: bytes, now: float) -> list[bytes]:
+        """The lines that are complete now, without their ends."""
+        data = self._rest + data
+        *lines, self._rest = data.split(b"\n")
+        if b"\r" in data:
+            lines = [_last_drawn(line) for line in lines] + self._progress(now)
+        *pieces, self._rest = _pieces(self._rest)
+        return [piece for line in lines for piece in _pieces(line)] + pieces
+
+    def _progress(self, now: float) -> list[bytes]:
+        """What the unfinished line shows, if that is due; a drawing that may go on is kept."""
+        *drawn, last = self._rest.rstrip(b"\r").split(b"\r")
+        self._rest = last + b"\r" * self._rest.endswith(b"\r")
+        shown = [one for one in drawn if one.strip()][-1:]
+        if not shown or now - self._shown_at < PROGRESS_EVERY_S:
+            return []
+        self._shown_at = now
+        return shown
+
+    def flush(self) -> list[bytes]:
+        """The last line, if it has no end."""
+        rest, self._rest = self._rest, b""
+        return [_last_drawn(rest)] if rest else []
+
+
+def _last_drawn(line: bytes) -> bytes:
+    """What a terminal shows of a line that was redrawn with carriage returns."""
+    return next((part for part in reversed(line.split(b"\r")) if part.strip()), b"")
+
+
+def _pieces(line: bytes) -> list[bytes]:
+    """No longer than the limit, and cut between characters."""
+    pieces = []
+    while len(line) > LONGEST_LINE:
+        cut = LONGEST_LINE
+        while cut > LONGEST_LINE - 4 and line[cut] & 0xC0 == 0x80:
+            cut -= 1
+        pieces.append(line[:cut])
+        line = line[cut:]
+    return [*pieces, line]
+
+
+class Severity:
+    """The severity of each line of one stream.
+
+    stdout is INFO. stderr is WARNING, as progress bars, warnings and the logging module write there; only the
+    lines of a Python traceback are ERROR.
+    """
+
+    def __init__(self, is_stderr: bool) -> None:
+        self._usual = "WARNING" if is_stderr else "INFO"
+        self._in_traceback = False
+
+    def of(self, line: bytes) -> str:
+        """The severity of the stream's next line."""
+        line = _RANK_PREFIX.sub(b"", line) if line.startswith(b"[rank") else line
+        if line.startswith(_TRACEBACK):
+            self._in_traceback = True
+            return "ERROR"
+        if not self._in_traceback:
+            return self._usual
+        self._in_traceback = line.startswith((b" ", b"\t"))
+        return "ERROR"
+
+
+def as_text(line: bytes, rank: int) -> bytes:
+    """A rank's line with its rank in front; JSON stays bare, for the platform."""
+    return line if line.startswith(b"{") else b"[%d] %s" % (rank, line)
+
+
+def as_json(line: bytes, rank: int, severity: str, at: str) -> bytes:
+    """A rank's line as one JSON object; a structured line keeps its fields."""
+    entry = _structured(line) if line.startswith(b"{") else None
+    if entry is not None:
+        return json.dumps({**entry, "rank": rank}).encode()
+    message = json.dumps(line.decode("utf-8", "backslashreplace"))  # by hand: there may be 25,000 a second
+    return f'{{"severity": "{severity}", "message": {message}, "rank": {rank}, "time": "{at}"}}'.encode()
+
+
+def _structured(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry: dict[str, Any] = json.loads(line.decode(), parse_constant=str)  # NaN is no JSON: a text
+    except (ValueError, RecursionError):
+        return None
+    return entry if "severity" in entry or "message" in entry else None
+
+
+def timestamp(seconds: float) -> str:
+    """A moment in RFC 3339, UTC, to the microsecond.
+
+    >>> timestamp(0.25)
+    '1970-01-01T00:00:00.250000Z'
+    """
+    whole, micros = divmod(int(seconds * 1_000_000), 1_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{micros:06d}Z"

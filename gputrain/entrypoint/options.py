@@ -1,11 +1,9 @@
-"""What the agent was asked to do: the command line over the environment over the defaults."""
+"""What the node was asked to do: the command line over the environment over the defaults."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
-
 from . import contract
+from .addresses import is_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ _PLATFORM = {contract.CHECKPOINT_DIR: "AIP_CHECKPOINT_DIR", contract.OUTPUT_DIR:
 
 
 class EnvironmentRefused(Exception):
-    """The agent cannot start; the text says what is wrong and what to do."""
+    """The node cannot start; the text says what is wrong and what to do."""
 
 
 class Program:
@@ -42,22 +40,20 @@ class Program:
 
 
 class Options:
-    """The settings of one agent, read once and never changed."""
+    """The settings of one node, read once and never changed."""
 
     def __init__(self, settings: Mapping[str, str], target: Program) -> None:
         self._settings = settings
         self.target = target
         self.job = settings[contract.JOB_ID]
         self.attempt = settings[contract.ATTEMPT]
-        self.token = settings[contract.TOKEN]
+        self.run_dir = settings[contract.RUN_DIR]
         self.num_nodes = self._number(contract.NUM_NODES, least=1)
         self.node_rank = self._number(contract.NODE_RANK, least=0)
-        self.coordinator = settings[contract.COORDINATOR]
         self.node_names = tuple(filter(None, settings[contract.NODE_NAMES].split(",")))
         auto = settings[contract.NPROC_PER_NODE] in ("auto", "gpu", "")
         self.nproc_per_node = None if auto else self._number(contract.NPROC_PER_NODE, least=1)
         self.launcher = self._one_of(contract.LAUNCHER, "torchrun-env", "tensorflow", "none")
-        self.agent = self._one_of(contract.AGENT, "builtin", "elastic")
         self.log_format = self._one_of(contract.LOG_FORMAT, "text", "json")
         self.log_dir = settings[contract.LOG_DIR]
         self.result_dir = settings[contract.RESULT_DIR]
@@ -70,19 +66,16 @@ class Options:
         self.join_timeout = self._seconds(contract.JOIN_TIMEOUT)
         self.hang_timeout = self._seconds(contract.HANG_TIMEOUT) if settings[contract.HANG_TIMEOUT] else None
         self.grace = self._seconds(contract.GRACE)
+        self.master_addr = settings[contract.MASTER_ADDR]
         self.master_port = self._number(contract.MASTER_PORT, least=1, most=LAST_PORT)
         self.nccl_net = settings[contract.NCCL_NET]
         self.local_addr = settings[contract.LOCAL_ADDR]
         if self.local_addr and not is_address(self.local_addr):
             raise self._refused(contract.LOCAL_ADDR, "a numeric address")
-        if self.agent == "elastic" and (self.launcher != "torchrun-env" or target.kind == "program"):
-            raise EnvironmentRefused(
-                "--agent elastic runs a Python script or module with --launcher torchrun-env"
-            )
 
     def for_ranks(self) -> Dict[str, str]:
-        """The variables every rank sees: all that were set, except the agents' secret."""
-        return {name: value for name, value in self._settings.items() if value and name != contract.TOKEN}
+        """The variables every rank sees: all that were set, except the run directory, which is the nodes'."""
+        return {name: value for name, value in self._settings.items() if value and name != contract.RUN_DIR}
 
     def _number(self, name: str, least: int, most: int = MANY) -> Optional[int]:
         text = self._settings[name]
@@ -113,7 +106,7 @@ class Options:
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
-    """The options of this agent.
+    """The options of this node.
 
     Raises EnvironmentRefused when an option is unknown, lacks its value or has one that makes no sense.
     """
@@ -158,15 +151,6 @@ def whole(text: str) -> Optional[int]:
     (29400, None, None, None)
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-
-
-def is_address(text: str) -> bool:
-    """Whether a host is written as a number, IPv4 or IPv6."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with contextlib.suppress(OSError):
-            socket.inet_pton(family, text)
-            return True
-    return False
 
 
 def _told(name: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import select
 import signal
 import time
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PRCTL = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
-if _PRCTL is None:  # no Linux, but macOS
-    from . import portable
+"""None on macOS: there a child does not end with a parent that is killed, and orphans do not come home."""
 
 _WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CANNOT_START = 127
+_signals: Optional[int] = None
+"""A pipe: the numbers of the signals that came since the last `wait`."""
 
 ORPHANS_S = 1.0
 """How long an agent's end waits for what its ranks left behind, from the last of it that went."""
@@ -42,50 +44,40 @@ def adopt_orphans() -> None:
         _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def before_fork() -> int:
-    """Be ready for children that end with this process; what they give to `die_with`."""
-    if _PRCTL is None:
-        portable.LEASH.hold()
-    return os.getpid()
-
-
-def keep_child(pid: int) -> None:
-    """The latest child is this one: it ends with this process, whoever sees to that."""
-    if _PRCTL is None:
-        portable.LEASH.keep(pid)
-
-
-def forgo_child() -> None:
-    """The latest child came to nothing, and whoever tried to start it has reaped it."""
-    if _PRCTL is None:
-        portable.LEASH.forgo()
-
-
 def die_with(parent: int) -> None:
-    """In a child that leads a session: be killed when the parent ends; it may have ended already."""
+    """In a child: be killed when the parent ends, where the kernel can; it may have ended already."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    else:
-        portable.LEASH.bind()
     if os.getppid() != parent:
         os._exit(_CANNOT_START)
 
 
 def hold_signals() -> None:
     """Have signals wait until `wait` asks for them."""
-    if _PRCTL is None:
-        portable.listen(_WATCHED)
-    else:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the kernel may tell of no child's end
-        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    global _signals  # a process has one set of signals
+    _signals, writer = os.pipe()
+    for end in (_signals, writer):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in _WATCHED:
+        signal.signal(number, lambda *_: None)
+
+
+def release_signals() -> None:
+    """Let signals do what they do by default again."""
+    for number in _WATCHED:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def wait(seconds: float) -> bool:
     """Sleep until a child ends, or so long; True where somebody asked this process itself to end."""
-    if _PRCTL is None:
-        return bool(portable.hear(max(0.0, seconds)) - {signal.SIGCHLD})
-    seen = signal.sigtimedwait(_WATCHED, max(0.0, seconds))
-    return seen is not None and seen.si_signo != signal.SIGCHLD
+    pipes = [] if _signals is None else [_signals]
+    heard = [
+        number
+        for pipe in select.select(pipes, [], [], max(0.0, seconds))[0]
+        for number in os.read(pipe, 4096)
+    ]
+    return any(number != signal.SIGCHLD for number in heard)
 
 
 def start(
@@ -95,7 +87,7 @@ def start(
 
     ``out`` and ``given`` are open files for all that it writes, and for what it reads.
     """
-    parent = before_fork()
+    parent = os.getpid()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # what is sent to the child, it hears itself
     pid = os.fork()
     if pid == 0:
@@ -105,7 +97,6 @@ def start(
             os.write(2, f"gputrain: {argv[0]} cannot be started in {folder}: {error}\n".encode())
         finally:
             os._exit(_CANNOT_START)
-    keep_child(pid)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
@@ -135,17 +126,7 @@ def reap() -> Dict[int, Ending]:
             if pid == 0:
                 break
             ended[pid] = Ending(status)
-    if ended and _PRCTL is None:
-        portable.LEASH.loosen(ended)
     return ended
-
-
-def note_killed(path: str, at: float) -> None:
-    """Note that a process was killed then, seconds since 1970: the last it wrote may be half a file."""
-    with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "a") as file:
-            file.write(f"{at}\n")
 
 
 def tell(pids: Iterable[int], number: int) -> Set[int]:

@@ -1,8 +1,7 @@
-"""Many jobs as one thing: a grid of points, one job each, taken up where it was left."""
+"""Experiments: one job per point of a grid, resumed by running the same script again."""
 
 from gputrain.experiments.comparison import Comparison, compare
-from gputrain.experiments.experiment import Experiment
-from gputrain.experiments.outcome import PointOutcome
+from gputrain.experiments.experiment import Experiment, PointOutcome
 from gputrain.experiments.points import grid
 
 __all__ = ["Comparison", "Experiment", "PointOutcome", "compare", "grid"]

@@ -1,4 +1,4 @@
-"""Jobs beside each other: as a table, as data, as one picture, in a cell, and as a page that can be sent."""
+"""Jobs beside each other: as a table, as data, as a plot, as a live view, and as a page to send."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from gputrain.arguments import refusing
+from gputrain import causes
+from gputrain.concurrency import gather
+from gputrain.display.live import Status, cause
+from gputrain.display.plot import Curve, Panel, Plot, is_numeric, sparkline
+from gputrain.display.table import Table, TableDisplay, cut
 from gputrain.errors import GputrainError, RequestError
-from gputrain.experiments import points
-from gputrain.experiments.plot import Curve, Plot
-from gputrain.experiments.points import Point, words
-from gputrain.fields import Field, instance, read_whole, refused, text, word
+from gputrain.experiments.points import Point, word, words
+from gputrain.fields import invalid
 from gputrain.job import Job
-from gputrain.lifecycle import State
-from gputrain.metrics import Metrics, figure
-from gputrain.progress import Report, is_numeric
-from gputrain.tables import Shown, Table
-from gputrain.threads import side_by_side
+from gputrain.lifecycle import Failure, State
+from gputrain.metrics import Metrics, Report, data_frame, figure
+from gputrain.text import escape_html, sanitize
 from gputrain.times import plain
 
-SHOWN_METRICS = 5
-LONGEST_WHY = 200
+SHOWN_METRICS, MOST_CAUSES, LONGEST_WHY = 5, 3, 200
+MOST_ROWS = 50
+"""Of more points a cell shows those that run or failed, and no plot."""
+MOST_RUNNING = 12
+"""Running points below the status at a terminal."""
+MOST_PLOTS = 4
+
+Row = tuple[Point, "Job | None", Metrics]
+
+_STYLE = """
+:root { color-scheme: light dark }
+body { font-family: sans-serif; margin: 2em; max-width: 75em }
+table { border-collapse: collapse } td, th { padding: 2px 10px; text-align: left }
+pre { overflow-x: auto }
+"""
 
 
-_BEST = {
-    "metric": Field(text, "the name of a metric", "metric='loss'", is_needed=True),
-    "mode": Field(word("min", "max"), "'min' or 'max'", "mode='min'", is_needed=True),
-}
-
-
-class Comparison(Shown):
+class Comparison(TableDisplay):
     """Some jobs, side by side; it shows itself as a table of their points, states and last metrics."""
 
     title = "Comparison"
@@ -48,60 +55,6 @@ class Comparison(Shown):
         """The jobs there are, in the order of their points."""
         return tuple(job for _, job in self.rows if job is not None)
 
-    def best(self, metric: str, *, mode: Literal["min", "max"] = "min") -> Job:
-        """The job whose last value of a metric is the lowest, or the highest, of those that ended well.
-
-        One whose last value is NaN or infinite is never the best.
-
-        Raises:
-            SpecError: ``mode`` is no such word.
-            RequestError: none that ended well has reported it last as a finite number.
-        """
-        asked = read_whole("", _BEST, {"metric": metric, "mode": mode})
-        metric, found = asked["metric"], []
-        for job, metrics in self.metrics().items():
-            if job.state is not State.SUCCEEDED:
-                continue
-            value = metrics.last.get(metric)
-            if is_numeric(value) and abs(value) < math.inf:
-                found.append((value, job))
-        if not found:
-            fix = "look at the table for what they report, and at results() for how they ended"
-            raise RequestError(
-                f"no job that ended well has reported {metric} last as a finite number", fix=fix
-            )
-        return (min if asked["mode"] == "min" else max)(found, key=lambda one: one[0])[1]
-
-    @property
-    def table(self) -> Table:
-        """A row a point."""
-        last = self._last()
-        documents = [_document(point, job, last) for point, job in self.rows]
-        names = list(dict.fromkeys(name for one in documents for name in one["point"]))
-        metrics = list(dict.fromkeys(name for one in documents for name in one["metrics"]))[:SHOWN_METRICS]
-        rows = [
-            [
-                *(points.word(one["point"][name]) if name in one["point"] else "" for name in names),
-                one["state"],
-                *(figure(last.get(one["uri"], {}).get(name)) for name in metrics),
-                "" if one["duration_s"] is None else f"{one['duration_s']:.0f} s",
-                "" if one["cost_usd"] is None else f"{one['cost_usd']:,.2f}",
-            ]
-            for one in documents
-        ]
-        right = (*metrics, "took", "cost $")
-        columns = (*names, "state", *metrics, "took", "cost $")
-        return Table(title=self.title, columns=columns, rows=rows, right=right, caption=self._told)
-
-    @property
-    def _told(self) -> str:
-        """The caption, and why the first that failed has done so: a table has no room for all of it."""
-        found = (job.failure for job in self.jobs if job.state is State.FAILED)
-        why = next((one.message for one in found if one is not None and one.message), "")
-        told = [self.caption, f"the first failure: {why[:LONGEST_WHY]}" if why else ""]
-        told += (f"the first without a job: {one.what[:LONGEST_WHY]}" for one in self.errors[:1])
-        return "\n".join(filter(None, told))
-
     @property
     def errors(self) -> Sequence[GputrainError]:
         """Why points have no job."""
@@ -109,20 +62,53 @@ class Comparison(Shown):
 
     @property
     def caption(self) -> str:
-        """How many there are."""
+        """How many jobs there are."""
         return f"{len(self.rows)} jobs"
 
     def metrics(self) -> dict[Job, Metrics]:
-        """What each job has reported so far; one whose log cannot be read has reported nothing."""
-        jobs = self.jobs
-        if not jobs:
-            return {}
-        return dict(zip(jobs, side_by_side(_metrics, jobs)))
+        """What each job has reported so far; nothing where its log cannot be read."""
+        return dict(zip(self.jobs, gather(_metrics_of, self.jobs))) if self.jobs else {}
+
+    def best(self, metric: str, *, mode: Literal["min", "max"] = "min") -> Job:
+        """The job that succeeded with the lowest, or highest, last value of a metric. NaN is never the best.
+
+        Raises:
+            SpecError: ``mode`` is neither ``min`` nor ``max``.
+            RequestError: no job that succeeded has reported a finite number last.
+        """
+        if mode not in ("min", "max"):
+            raise invalid("mode", mode, "'min' or 'max'", "mode='min'")
+        found = [
+            (value, job)
+            for job, metrics in self.metrics().items()
+            if job.state is State.SUCCEEDED
+            and is_numeric(value := metrics.last.get(metric))
+            and abs(value) < math.inf
+        ]
+        if not found:
+            what = f"no job that succeeded has reported {metric} last as a finite number"
+            raise RequestError(what, fix="the table has what they report, and results() how they ended")
+        return (min if mode == "min" else max)(found, key=lambda one: one[0])[1]
+
+    @property
+    def table(self) -> Table:
+        """A row per point."""
+        rows = self._metric_rows()
+        return _table(rows, _names(rows)[:SHOWN_METRICS], title=self.title, caption=self._full_caption)
+
+    @property
+    def _full_caption(self) -> str:
+        """With the first failure, for which the table has no room."""
+        failures = (job.failure for job in self.jobs if job.state is State.FAILED)
+        why = next((one.message for one in failures if one is not None and one.message), "")
+        lines = [self.caption, f"the first failure: {why[:LONGEST_WHY]}" if why else ""]
+        lines += (f"the first without a job: {one.what[:LONGEST_WHY]}" for one in self.errors[:1])
+        return "\n".join(filter(None, lines))
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """A mapping a point, of JSON types: what it is, how its job stands, and its last metrics.
+        """A mapping per point, of JSON types: the point, its job's state, last metrics, cost, failure, URI.
 
-        A number that is none (``nan``, ``inf``) is None: JSON has no word for it.
+        NaN and infinities are None, as JSON has none.
         """
         last = self._last()
         return [_document(point, job, last) for point, job in self.rows]
@@ -136,53 +122,157 @@ class Comparison(Shown):
         Raises:
             RequestError: pandas is not installed.
         """
-        try:
-            import pandas  # type: ignore[import-untyped,unused-ignore]  # its stubs are another package
-        except ImportError as error:
-            raise RequestError("pandas is not installed", fix="pip install pandas, or to_dicts()") from error
         flat = []
         for one in self.to_dicts():
             params = {f"params.{name}": value for name, value in one.pop("point").items()}
             metrics = {f"metrics.{name}": value for name, value in one.pop("metrics").items()}
             failure = one.pop("failure")
             flat.append({**params, **one, **metrics, "error": failure and failure["message"]})
-        return pandas.DataFrame(flat)
+        return data_frame(flat, "to_dicts()")
 
     def plot(self, metric: str, *, log: bool = False, x: Literal["step", "time"] = "step") -> Plot:
-        """One picture of a metric's course in all jobs, with axes; hover over a curve to see whose it is.
+        """Plot a metric of all jobs. Drawing needs matplotlib; without it, the plot prints as sparklines.
 
         Args:
-            log: a logarithmic scale of values; what is not above 0 is left out, and counted.
-            x: along the steps, or the seconds since each job's first report.
+            log: a logarithmic scale of values; values that are not above 0 are left out, and counted.
+            x: ``step``, or ``time`` in seconds since each job's first report.
 
         Raises:
-            SpecError: ``x`` is no such word.
+            SpecError: ``x`` is neither ``step`` nor ``time``.
         """
         if x not in ("step", "time"):
-            raise refused("x", x, "'step' or 'time'", "x='step'")
-        read = self.metrics()
-        curves = [
-            Curve(label=words(point) or (job.name if job else ""), points=read[job].series(metric, along=x))
+            raise invalid("x", x, "'step' or 'time'", "x='step'")
+        return Plot(panels=(_panel(self._metric_rows(), metric, x),), log=log, along=x)
+
+    def save_html(self, path: Any) -> None:
+        """Write one page with all points, failures and plots, which needs no other file."""
+        rows = self._metric_rows()
+        names = _names(rows)
+        title = escape_html(self.title)
+        page = (
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{escape_html(self.caption)}</p>"
+            f"{self._causes()}{_table(rows, names, history=True)._repr_html_()}"
+            f"{_picture(rows, names[:MOST_PLOTS])}</body></html>\n"
+        )
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+
+    def _status(self) -> Status:
+        """For a live view."""
+        is_over = all(job is not None and job.state.is_terminal for _, job in self.rows)
+        is_small = len(self.rows) <= MOST_ROWS
+        rows = self._metric_rows() if is_small or is_over else [(*one, Metrics()) for one in self.rows]
+        names, text = _names(rows), sanitize(f"{self.title}: {self.caption}")
+        running = [row for row in rows if row[1] is not None and row[1].state is State.RUNNING]
+        notable = [row for row in rows if row[1] is not None and row[1].state in _NOTABLE]
+        shown = rows if is_small else notable[:MOST_ROWS]
+        hidden = f"<p><small>and {len(rows) - len(shown)} more</small></p>" if len(shown) < len(rows) else ""
+        return Status(
+            text=text,
+            state=self.caption,
+            news=[(None if job is None else job.state, metrics.count) for _, job, metrics in rows],
+            is_over=is_over,
+            lines=tuple(_line(row) for row in running[:MOST_RUNNING]),
+            head=self._causes,
+            body=lambda: _table(shown, names[:2], history=True).brief._repr_html_() + hidden,
+            pictures=lambda: _picture(rows, names[:1]) if is_small else "",
+        )
+
+    def _metric_rows(self) -> list[Row]:
+        found = self.metrics()
+        return [(point, job, found.get(job, Metrics()) if job else Metrics()) for point, job in self.rows]
+
+    def _causes(self) -> str:
+        """The first failures, each message once, and why points have no job, as html."""
+        refusals = list(dict.fromkeys(error.what for error in self.errors))[:MOST_CAUSES]
+        parts = [cause(Failure(kind=causes.UNSTARTED.kind, message=what)) for what in refusals]
+        failed = {
+            job.failure.message: (point, job.failure)
             for point, job in self.rows
-            if job is not None and job in read
-        ]
-        return Plot(title=metric, curves=tuple(one for one in curves if one.points), log=log, along=x)
+            if job is not None and job.failure is not None and job.state is State.FAILED
+        }
+        for point, failure in list(failed.values())[:MOST_CAUSES]:
+            parts.append(f"<p>{escape_html(cut(words(point)))}</p>{cause(failure)}")
+        return "".join(parts)
 
 
-def _metrics(job: Job) -> Metrics:
+_NOTABLE = (State.FAILED, State.EXPIRED, State.RUNNING)
+
+
+def _metrics_of(job: Job) -> Metrics:
     try:
         return job.metrics()
     except GputrainError:
         return Metrics()
 
 
+def _names(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(name for _, _, metrics in rows for name in metrics.names))
+
+
+def _panel(rows: Sequence[Row], name: str, along: str = "step") -> Panel:
+    curves = (
+        Curve(label=words(point) or (job.name if job else ""), points=metrics.series(name, along=along))
+        for point, job, metrics in rows
+    )
+    return Panel(title=name, curves=tuple(one for one in curves if one.points))
+
+
+def _picture(rows: Sequence[Row], names: Sequence[str]) -> str:
+    return Plot(panels=tuple(_panel(rows, name) for name in names)).picture() if names else ""
+
+
+def _line(row: Row) -> str:
+    """A running point at a terminal."""
+    point, _, metrics = row
+    parts = [words(point), str(metrics.progress or "")]
+    parts += [f"{name} {figure(metrics.last.get(name))}" for name in metrics.names[:2]]
+    return sanitize(" · ".join(filter(None, parts)))
+
+
+def _table(
+    rows: Sequence[Row], metrics: Sequence[str], *, history: bool = False, title: str = "", caption: str = ""
+) -> Table:
+    """A row per point, with the last values of metrics or with their history."""
+    params = [] if history else list(dict.fromkeys(name for point, _, _ in rows for name in point))
+    has_progress = history and any(found.progress for _, _, found in rows)
+    cells = []
+    for point, job, found in rows:
+        progress, is_over = found.progress, job is None or job.state.is_terminal
+        left = "" if progress is None or is_over else progress.left
+        cells.append((
+            *((words(point),) if history else (word(point[one]) if one in point else "" for one in params)),
+            "not submitted" if job is None else job.state.value,
+            *(("" if progress is None else f"{progress.share:.0%}{left}",) if has_progress else ()),
+            *(f"{_history(found, one) if history else ''}{figure(found.last.get(one))}" for one in metrics),
+            "" if job is None or job.duration is None else str(job.duration).split(".")[0],
+            "" if job is None or job.cost_usd is None else f"{job.cost_usd:,.2f}",
+        ))  # fmt: skip
+    # a parameter and a metric may have one name
+    named = [f"{one} (metric)" if one in params else one for one in metrics]
+    columns = ("point",) if history else params
+    progress_column = ("progress",) if has_progress else ()
+    return Table(
+        title=title,
+        columns=(*columns, "state", *progress_column, *named, "took", "cost $"),
+        rows=cells,
+        right=("took", "cost $", *(() if history else named)),
+        caption=caption,
+    )
+
+
+def _history(metrics: Metrics, name: str) -> str:
+    return f"{sparkline(value for _, value in metrics.series(name))} "
+
+
 def _document(point: Point, job: Job | None, metrics: Mapping[str | None, Report]) -> dict[str, Any]:
-    told = {} if job is None else metrics.get(job.uri, {})
+    last = {} if job is None else metrics.get(job.uri, {})
     return {
         "point": dict(point),
         "state": "not submitted" if job is None else job.state.value,
         "metrics": {
-            name: _number(value) for name, value in told.items() if name not in ("time", "total_steps")
+            name: _finite(value) for name, value in last.items() if name not in ("time", "total_steps")
         },
         "duration_s": None if job is None or job.duration is None else job.duration.total_seconds(),
         "cost_usd": None if job is None else job.cost_usd,
@@ -191,20 +281,12 @@ def _document(point: Point, job: Job | None, metrics: Mapping[str | None, Report
     }
 
 
-def _number(value: object) -> object:
+def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _listed(value: Any) -> tuple[Job, ...]:
-    return tuple(map(instance(Job), value))
-
-
-_COMPARED = {"jobs": Field(_listed, "a list of jobs", "gputrain.compare(trainer.jobs())", is_needed=True)}
-
-
-@refusing(_COMPARED)
 def compare(jobs: Iterable[Job]) -> Comparison:
-    """Any jobs beside each other: what tells them apart, how they stand, what they report.
+    """Compare any jobs: what tells them apart, their states, what they report.
 
     Raises:
         SpecError: these are no jobs.
@@ -212,7 +294,9 @@ def compare(jobs: Iterable[Job]) -> Comparison:
     >>> compare([]).to_dicts()
     []
     """
-    listed = read_whole("", _COMPARED, {"jobs": jobs})["jobs"]
+    listed = list(jobs) if isinstance(jobs, Iterable) else [jobs]
+    if not isinstance(jobs, Iterable) or not all(isinstance(job, Job) for job in listed):
+        raise invalid("jobs", jobs, "a list of jobs", "gputrain.compare(trainer.jobs())")
     specs = [job.to_dict()["spec"] or {} for job in listed]
     names = {name for spec in specs for name in spec if len({str(one.get(name)) for one in specs}) > 1}
     return Comparison(

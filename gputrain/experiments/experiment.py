@@ -2,107 +2,176 @@
 
 from __future__ import annotations
 
-import os
+import json
+import math
+import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
+from typing import Protocol
 
-from gputrain.arguments import check
-from gputrain.errors import GputrainError, JobTimeoutError, RequestError
-from gputrain.experiments import outcome
-from gputrain.experiments.book import ExperimentRecord, again, cancel, is_cancelled, only, opened
-from gputrain.experiments.cell import Watched, watched, whole
+import attrs
+
+from gputrain import causes
+from gputrain.code.function import check_call
+from gputrain.concurrency import gather
+from gputrain.display.live import ProgressWord, View, choose
+from gputrain.display.table import TableDisplay
+from gputrain.errors import GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
+from gputrain.experiments.budget import TO_RETRY, may_cost, used_usd
 from gputrain.experiments.comparison import Comparison
-from gputrain.experiments.driver import Driver, Room, end_if_cancelled
-from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits
-from gputrain.experiments.points import Point, canonical
-from gputrain.gcp.endpoints import on_trial
-from gputrain.job import Job
-from gputrain.job.stopping import STOP_WITHIN_S, StopEvent
+from gputrain.experiments.points import (
+    SHOWN_FAULTS,
+    Arguments,
+    Point,
+    arguments_of,
+    canonical,
+    read_points,
+)
+from gputrain.experiments.record import ExperimentRecord, ExperimentStore, Retries
+from gputrain.experiments.runner import Runner, concurrency_limit, log
+from gputrain.fields import Errors, check, matching, number, whole
+from gputrain.google.endpoints import on_trial
+from gputrain.job import Job, Result
+from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
+from gputrain.jobstore import DocumentStore, read_spec, spec_of
 from gputrain.lifecycle import State
-from gputrain.records import Board
+from gputrain.planning import Plan
 from gputrain.spec import TrainingSpec
-from gputrain.spec.durations import seconds_of
-from gputrain.spec.entry import make_job_id
-from gputrain.threads import new_lock, side_by_side
-from gputrain.view import ProgressWord
+from gputrain.spec.duration import seconds_of
+from gputrain.spec.entry import ARGUMENTS, make_job_id
 
-_GO_ON = "the jobs go on. Take them up again: trainer.experiment('{}')"
+NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?")
+
+
+class Planned(Protocol):
+    """What a trainer plans, as far as it matters here."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+
+class Submits(Protocol):
+    """What an experiment needs of its trainer."""
+
+    def plan(self, entry: TrainingSpec) -> Planned: ...
+
+    def submit(
+        self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
+    ) -> Job: ...
+
+    def jobs(self, *, name: str = "") -> Iterable[Job]: ...
+
+
+@attrs.frozen(kw_only=True)
+class PointOutcome(TableDisplay):
+    """How one point ended."""
+
+    point: Point
+    job: Job | None
+    """None: it could not be submitted."""
+    error: GputrainError | None
+    """Why there is no result; None where there is one."""
+    value: Result | None = attrs.field(repr=False)
+
+    @property
+    def result(self) -> Result:
+        """The result. Raises the error, where there is one."""
+        if self.error is not None:
+            raise self.error
+        assert self.value is not None
+        return self.value
 
 
 class Experiment(Comparison):
-    """One job a point, each made once, however often and wherever the script runs.
+    """One job per point, each submitted once, however often and wherever the script runs.
 
-    Made by ``trainer.map``, and by ``trainer.experiment`` from its name. What is missing is submitted from a
-    thread of this process; losing the process does not touch the jobs, and running the same script again
-    goes on. It shows itself as a table.
+    Made by ``trainer.map``, and by ``trainer.experiment`` from its name. A thread of this process submits
+    what is missing. The jobs outlive the process; run the same script again to resume. It shows itself as a
+    table.
     """
 
     def __init__(
-        self, trainer: Submits, board: Board, book: ExperimentRecord, base: TrainingSpec, room: Room
+        self,
+        trainer: Submits,
+        store: ExperimentStore,
+        record: ExperimentRecord,
+        base: TrainingSpec,
+        plan: Plan | None,
+        refusal: RequestError | None = None,
     ) -> None:
+        """Begin to submit what is missing.
+
+        Args:
+            plan: from which to read how many jobs may run at a time, where nobody has said so.
+            refusal: why nothing can be submitted from here; jobs are watched.
+        """
         super().__init__(())
-        self.name = book.name
-        self.points = book.points
+        self.name = record.name
+        self.points = record.points
         """In the order in which they were given."""
-        self.title = f"Experiment {book.name}"
-        self._trainer = trainer
-        self._board = board
+        self.title = f"Experiment {record.name}"
+        self._trainer, self._store, self._record, self._base = trainer, store, record, base
+        self._refusal = refusal
+        self._requests = record.requests(base)
         self._ends: list[tuple[int, Job | None]] = []
-        """Every end, in its order, and the job that ended; of a point that is retried each, so that whoever
-        goes through them loses none. `_over`: the points that have ended for now."""
+        """Every end in its order; of a point that is retried, each."""
         self._over: set[int] = set()
-        self._lock = new_lock()
-        self._book, self._base, self._asks = book, base, book.asks(base)
-        ids = [make_job_id(spec, key) for spec, key in self._asks]
-        found = {job.id: job for job in trainer.jobs(name=book.name) if not outcome.never_began(job)}
-        there = {number: found[one] for number, one in enumerate(ids) if one in found}
-        for number, job in there.items():
-            job.point = self.points[number]
-        # Whoever asked for a queued one may have died before it had more than a name: it would never begin.
-        queued = [number for number, job in there.items() if job.state is State.QUEUED]
-        left = [number for number in range(len(ids)) if number not in there]
-        most = room(sum(not job.state.is_terminal for job in there.values()))
-        self._driver = Driver(self._submitted, queued + left, there, most, self._ended)
+        """The points that have ended, and are not being retried."""
+        self._lock = threading.RLock()
+        is_cancelled = store.is_cancelled()
+        ids = [make_job_id(spec, key) for spec, key in self._requests]
+        found = {
+            job.id: job
+            for job in trainer.jobs(name=record.name)
+            # else the process that submitted it died before it could start it
+            if job.failure is None or job.failure.kind != causes.UNSTARTED.kind
+        }
+        jobs = {n: found[one] for n, one in enumerate(ids) if one in found}
+        for n, job in jobs.items():
+            job.point = self.points[n]
+        running = sum(not job.state.is_terminal for job in jobs.values())
+        best = None if plan is None else plan.best
+        limit = concurrency_limit(record.max_parallel, best, running)
+        self._runner = Runner(self._submit, limit, self._ended)
+        # whoever submitted a queued job may have died: submitting it again finds it, or starts it
+        queued = [] if refusal else [n for n, job in jobs.items() if job.state is State.QUEUED]
+        missing = [n for n in range(len(ids)) if n not in jobs]
+        self._runner.start({n: job for n, job in jobs.items() if n not in queued}, [*queued, *missing])
+        if is_cancelled:
+            self._runner.drop_queue(_cancelled())
 
-    def _begin(self) -> None:
-        is_over = is_cancelled(self._board, self.name)  # first: whoever cannot read it has begun nothing
-        self._driver.begin()
-        if is_over:
-            self._driver.drop_pending(outcome.cancelled())
-
-    def _submitting(self, begin: Callable[[], None]) -> Experiment:
-        """Itself, once its thread has points to submit; what falls into that ends the thread, as a Ctrl-C."""
-        try:
-            begin()
-        except BaseException as error:
-            if not isinstance(error, GputrainError):
-                self.close()
-            if isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(f"no more points are submitted; {_GO_ON.format(self.name)}") from None
-            raise
-        return self
-
-    def _submitted(self, number: int, stop: StopEvent) -> Job:
-        if is_cancelled(self._board, self.name):
-            raise outcome.cancelled()
-        spec, key = self._asks[number]
+    def _submit(self, n: int, stop: StopEvent) -> Job:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._store.is_cancelled():
+            raise _cancelled()
+        spec, key = self._requests[n]
         job = self._trainer.submit(spec, idempotency_key=key, stop=stop)
-        job.point = self.points[number]
-        end_if_cancelled(job, self._board, self.name)
+        job.point = self.points[n]
+        try:
+            if self._store.is_cancelled():  # meanwhile, by a process that did not see this job
+                job.cancel()
+        except GputrainError as error:  # it is paid for, and keeps its place
+            log.warning("%s keeps running, also if %s was just cancelled: %s", job.id, self.name, error.what)
         return job
 
-    def _ended(self, number: int, job: Job | None) -> None:
+    def _ended(self, n: int, job: Job | None) -> None:
         with self._lock:
-            self._ends.append((number, job))
-            self._over.add(number)
+            self._ends.append((n, job))
+            self._over.add(n)
 
     @property
     def rows(self) -> Sequence[tuple[Point, Job | None]]:
         """Each point with its job; None where it has none yet."""
-        jobs = self._driver.jobs
-        return [(point, jobs.get(number)) for number, point in enumerate(self.points)]
+        jobs = self._runner.jobs
+        return [(point, jobs.get(n)) for n, point in enumerate(self.points)]
+
+    @property
+    def errors(self) -> Sequence[GputrainError]:
+        """Why points have no job."""
+        return tuple(self._runner.errors.values())
 
     @property
     def is_over(self) -> bool:
@@ -115,12 +184,20 @@ class Experiment(Comparison):
         known = [job.cost_usd for job in self.jobs if job.cost_usd is not None]
         return sum(known) if known else None
 
+    @property
+    def caption(self) -> str:
+        """How many points are in which state, and what they have cost."""
+        states = [("not submitted" if job is None else job.state.value) for _, job in self.rows]
+        counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+        points = "1 point" if len(states) == 1 else f"{len(states)} points"
+        return f"{points}: {counts}" + (f"; ${self.cost_usd:,.2f}" if self.cost_usd else "")
+
     def as_completed(
         self, timeout: float | str | timedelta | None = None, *, stop: StopEvent | None = None
     ) -> Iterator[Job]:
-        """Each job as it ends, those that have ended first. A point that got no job is in `results` only.
+        """Each job as it ends, first those that have. A point without a job is in `results` only.
 
-        A job that `retry_failed` makes meanwhile, also inside the loop, comes as well when it ends.
+        A job that `retry_failed` submits meanwhile, also inside the loop, comes as well when it ends.
 
         Args:
             timeout: seconds, ``"2h"`` or a timedelta, after which to stop waiting.
@@ -128,45 +205,49 @@ class Experiment(Comparison):
 
         Raises:
             JobTimeoutError, StoppedError: the time passed, or ``stop`` was set, or it was closed here.
-            AuthError, TransientError...: why no job that lives can be looked at. In any case the jobs go on.
+            AuthError, TransientError...: no running job can be looked at. The jobs go on in any case.
         """
-        for job in self._as_ended(timeout, stop):
+        for job in self._as_ended(timeout, stop, View()):
             if job is not None:
                 yield job
 
     def _as_ended(
-        self, timeout: float | str | timedelta | None, stop: StopEvent | None, live: Watched | None = None
+        self, timeout: float | str | timedelta | None, stop: StopEvent | None, view: View
     ) -> Iterator[Job | None]:
         check("wait(...)", stop=stop)
         began = time.monotonic()
-        until = None if timeout is None else began + seconds_of(timeout)
+        until = math.inf if timeout is None else began + seconds_of(timeout)
         with self._lock:
-            told = len(self._ends)
-            standing = {number: job for number, job in self._ends if number in self._over}  # their latest
-        yield from standing.values()
+            seen = len(self._ends)
+            latest = {n: job for n, job in self._ends if n in self._over}
+        yield from latest.values()
         while True:
-            try:
-                if len(self._ends) == told and not self.is_over:
-                    time.sleep(STOP_WITHIN_S)
-                with self._lock:
-                    news = [job for _, job in self._ends[told:]]
-                    left = len(self.points) - len(self._over)
-                if live is not None:
-                    live.tick()
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"stopped watching; {_GO_ON.format(self.name)}") from None
-            yield from news
-            told += len(news)
-            if news:
+            with self._lock:
+                new = [job for _, job in self._ends[seen:]]
+                left = len(self.points) - len(self._over)
+            yield from new
+            seen += len(new)
+            if new:
                 continue
             if not left:
                 return
-            if self._driver.rests_why or (stop is not None and stop.is_set()):
-                raise outcome.stopped(self.name, self._driver.rests_why)
-            self._driver.check_sight(began)
-            if until is not None and time.monotonic() > until:
+            if self._runner.is_closed:
+                fix = f"trainer.experiment({self.name!r}).wait()"
+                raise StoppedError(f"{self.name} was closed here; its jobs keep running", fix=fix)
+            if stop is not None and stop.is_set():
+                raise StoppedError(f"the waiting for {self.name} was stopped; its jobs keep running")
+            if (error := self._runner.blind_since(began)) is not None:
+                raise error
+            if time.monotonic() > until:
                 fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
                 raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
+            try:
+                if view.is_due():
+                    view.status(self._status())
+                time.sleep(STOP_WITHIN_S)
+            except KeyboardInterrupt:
+                what = "stopped watching; the jobs keep running"
+                raise KeyboardInterrupt(f"{what}. To resume: trainer.experiment('{self.name}')") from None
 
     def wait(
         self,
@@ -179,15 +260,16 @@ class Experiment(Comparison):
 
         Args:
             progress: as of `Job.wait`: a live cell in a notebook, live text in a terminal, otherwise nothing;
-                ``plain``: a line whenever points stand otherwise; ``none``.
+                ``plain``: a line whenever the states of points change; ``none``.
         """
-        live = watched(self, progress)
+        view = choose(progress, Experiment)
         try:
-            for _ in self._as_ended(timeout, stop, live):
+            for _ in self._as_ended(timeout, stop, view):
                 pass
-            live.tick(at_once=True)
+            if not view.is_quiet:
+                view.status(self._status())
         finally:
-            live.close()
+            view.close()
         return self
 
     def results(
@@ -195,95 +277,205 @@ class Experiment(Comparison):
     ) -> tuple[PointOutcome, ...]:
         """How each point ended, in the order of the points, once all have. Raises as `as_completed`."""
         self.wait(timeout, progress="none", stop=stop)
-        return outcome.of(self.rows, self._driver.errors)
+        outcomes = []
+        for n, (point, job) in enumerate(self.rows):
+            value, error = None, self._runner.errors.get(n)
+            try:
+                value = None if job is None else job.result()
+            except GputrainError as why:
+                error = why
+            outcomes.append(PointOutcome(point=point, job=job, error=error, value=value))
+        return tuple(outcomes)
 
     def retry_failed(self) -> Experiment:
-        """Submit once more what failed, ran out of time or could not be submitted; this same experiment.
+        """Submit again the points that failed, expired or could not be submitted; returns this experiment.
 
-        Each such point has a new job from now on, in every process that takes the experiment up. Its earlier
+        Each such point has a new job from now on, in every process that resumes the experiment. The earlier
         job stays among ``trainer.jobs()``, and its cost counts against the point's share of ``max_cost``. A
-        point that somebody cancelled is left.
+        point that was cancelled stays as it is.
 
         Raises:
-            RequestError: it was cancelled, or closed here, or its function is not here; nothing is touched.
+            RequestError: it was cancelled, or closed here, or its function is not here; nothing is submitted.
         """
-        return self._submitting(self._retry)
-
-    def _retry(self) -> None:
-        self._check_submits()
-        bad = {n: job for n, (_, job) in enumerate(self.rows) if job is not None and job.state in TO_RETRY}
-        failed = {canonical(self.points[n]): outcome.retried(self._book, n, job) for n, job in bad.items()}
-        self._book = only(again(self._board, self.name, failed), self.points)
-        self._asks = self._book.asks(self._base)
-        anew = sorted({*bad, *self._driver.errors})
-        with self._lock:
-            self._over.difference_update(anew)
-        self._driver.again(anew)
-
-    def _check_submits(self) -> None:
-        if isinstance(self._trainer, OnlyWatches):
-            raise self._trainer.refusal
-        if is_cancelled(self._board, self.name):
-            raise RequestError(f"{self.name} was cancelled: nobody submits any more of it", fix=outcome.ANEW)
-        if why := self._driver.rests_why:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._store.is_cancelled():
+            raise RequestError(f"{self.name} was cancelled: no more of it is submitted", fix=_ANEW)
+        if self._runner.is_closed:
             fix = f"trainer.experiment({self.name!r}).retry_failed(), or run the script again"
-            raise RequestError(f"{self.name} submits nothing here any more", why=why, fix=fix)
-
-    def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one page with everything in it: points, failures, curves. It needs no other file."""
-        Path(check("save_html(...)", path=path)["path"]).write_text(whole(self), encoding="utf-8")
+            raise RequestError(f"{self.name} was closed here", fix=fix)
+        failed = {}
+        for n, job in list(self._runner.jobs.items()):
+            if job.state in TO_RETRY:
+                before, limit = self._record.retries(self.points[n]), self._record.limits_usd[n]
+                used = before.used_usd + used_usd(job, limit)
+                failed[n] = Retries(times=before.times + 1, used_usd=used)
+        record = self._store.retry({canonical(self.points[n]): one for n, one in failed.items()})
+        self._record = record.only(self.points)
+        self._requests = self._record.requests(self._base)
+        again = sorted({*failed, *self._runner.errors})
+        with self._lock:
+            self._over.difference_update(again)
+        self._runner.add(again)
+        return self
 
     def cancel(self) -> None:
-        """End all of it: no point is submitted any more, by nobody, and the jobs that run are cancelled.
-
-        Also those that this object does not look at; whoever submits one meanwhile cancels it at once.
+        """End all of it: no process submits more points, and every job of it that runs is cancelled.
 
         Raises:
-            GputrainError: of what could not be ended, or of the experiment's own mark, when all others were
-                asked to end.
+            GputrainError: the first error, after all other jobs were cancelled.
         """
-        # First, so that whatever is submitted after the list ends by itself.
-        errors = [outcome.fault_of(lambda: cancel(self._board, self.name))]
-        self._driver.drop_pending(outcome.cancelled())
-        self._driver.join()
-        found = {job.id: job for job in self.jobs}
-        try:
-            mine = opened(self._board, self.name).ids(self._base)
-            listed = {job.id: job for job in self._trainer.jobs(name=self.name) if job.id in mine}
-            found = {**listed, **found}  # our own handles, where there are: they tell at once that it stops
-        except GputrainError as error:  # those that are known here end all the same
+        errors = [_error_of(self._store.cancel)]  # first: what is submitted from now on ends by itself
+        self._runner.drop_queue(_cancelled())
+        jobs = {job.id: job for job in self.jobs}
+        try:  # jobs of all its points, not of those alone that are looked at here
+            ids = self._store.read().job_ids(self._base)
+            jobs = {**{job.id: job for job in self._trainer.jobs(name=self.name) if job.id in ids}, **jobs}
+        except GputrainError as error:
             errors.append(error)
-        living = [job for job in found.values() if not job.state.is_terminal]
-        errors += side_by_side(lambda job: outcome.fault_of(job.cancel), living)
+        running = [job for job in jobs.values() if not job.state.is_terminal]
+        errors += gather(lambda job: _error_of(job.cancel), running)
         for one in filter(None, errors):
             raise one
 
     def close(self) -> None:
         """Submit nothing more from this process, and stop watching. The jobs go on.
 
-        Whoever waits for it here is told with StoppedError; ``trainer.experiment(name)`` takes it up again.
+        Waits for it in this process end with StoppedError; ``trainer.experiment(name)`` resumes it.
         """
-        self._driver.close()
-
-    @property
-    def errors(self) -> Sequence[GputrainError]:
-        """Why points have no job."""
-        return tuple(self._driver.errors.values())
-
-    @property
-    def caption(self) -> str:
-        """How its points stand, and what they have cost."""
-        states = [("not submitted" if job is None else job.state.value) for _, job in self.rows]
-        counts = {state: states.count(state) for state in dict.fromkeys(states)}
-        told = ", ".join(f"{count} {state}" for state, count in counts.items())
-        points = "1 point" if len(states) == 1 else f"{len(states)} points"
-        return f"{points}: {told}" + (f"; ${self.cost_usd:,.2f}" if self.cost_usd else "")
+        self._runner.close()
 
     def __repr__(self) -> str:
         where = next((on_trial(job.trial) for job in self.jobs), "")
         return f"<Experiment {self.name} {self.caption}{where}>"
 
 
-def set_going(experiment: Experiment) -> Experiment:
-    """The experiment, whose points are looked at, and submitted where they are missing, from here on."""
-    return experiment._submitting(experiment._begin)
+_ANEW = "map what is still wanted under another name="
+
+
+def _cancelled() -> RequestError:
+    return RequestError("it was not submitted: the experiment was cancelled", fix=_ANEW)
+
+
+def _error_of(call: Callable[[], object]) -> GputrainError | None:
+    try:
+        call()
+    except GputrainError as error:
+        return error
+    return None
+
+
+def map_points(
+    trainer: Submits,
+    documents: DocumentStore,
+    base: TrainingSpec,
+    over: Iterable[Point],
+    *,
+    name: str,
+    arguments: Arguments | None,
+    max_parallel: int | None,
+    max_cost: float | None,
+) -> Experiment:
+    """The experiment of that name, with its record written before any job is submitted.
+
+    Raises:
+        SpecError: with all faults of the points, the code, the name and the limits.
+        ConflictError: the name is that of an experiment with another spec, or with other arguments.
+        RequestError: the limit on what they cost together cannot be kept.
+        NoFitError: nothing on offer has the shape.
+    """
+    points = read_points(over)
+    _check_limits(name, max_parallel, max_cost)
+    base = base.replace(name=None)  # its jobs are found by the experiment's
+    is_function = base.function is not None
+    if is_function and base.args[:1] == (ARGUMENTS,):  # functools.partial: what all points share
+        common = json.loads(base.args[1])
+        points, base = read_points({**common, **point} for point in points), base.replace(args=())
+    args = tuple((*base.args, *arguments_of(one, is_function, arguments)) for one in points)
+    _check_calls(base, args)
+    asked = ExperimentRecord(
+        name=name,
+        spec=spec_of(base, f"{base.title}.py"),
+        points=points,
+        args=args,
+        limits_usd=(None,) * len(points),
+        is_function=is_function,
+        max_parallel=max_parallel,
+        max_cost=max_cost,
+    )
+    plans: list[Plan] = []
+
+    def costs(record: ExperimentRecord) -> list[float | None]:
+        found = {job.id: job for job in trainer.jobs(name=name)} if record.points else {}
+        requests = zip(record.requests(base), record.points, record.limits_usd)
+        return [
+            may_cost(
+                found.get(make_job_id(spec, key)), record.retries(point).used_usd, limit or base.max_cost
+            )
+            for (spec, key), point, limit in requests
+        ]
+
+    def join(there: ExperimentRecord | None) -> ExperimentRecord:
+        empty = attrs.evolve(asked, points=(), args=(), limits_usd=(), max_cost=None)
+        record = (there or empty).joined(asked, costs)
+        # planned before it is written, as if nothing were retried: what is used up is a point's own
+        fresh = attrs.evolve(record.only(points), retried={})
+        plan = trainer.plan(fresh.requests(base)[0][0]).plan
+        faults = Errors("the spec")
+        faults.faults += plan.faults
+        faults.raise_if_any()
+        plan.check_fits()
+        plans.append(plan)
+        return record
+
+    store = ExperimentStore(documents, name)
+    record = store.change(join)
+    return Experiment(trainer, store, record.only(points), base, plans[-1])
+
+
+def resume(trainer: Submits, documents: DocumentStore, name: str) -> Experiment:
+    """The experiment of that name; what is missing is submitted, unless it is of a function.
+
+    Raises:
+        JobLostError: there is none.
+    """
+    store = ExperimentStore(documents, name)
+    record = store.read()
+    base = read_spec({**record.spec, "name": None}, f"the experiment {name}")
+    if record.is_function:
+        refusal = RequestError(
+            f"the function {base.title.removesuffix('.py')} is not here: {name} is only watched",
+            fix="run the script with its trainer.map(...) again: it submits what is missing, once",
+        )
+        return Experiment(trainer, store, record, base, None, refusal)
+    plan = None if record.max_parallel else trainer.plan(base).plan
+    return Experiment(trainer, store, record, base, plan)
+
+
+def _check_calls(base: TrainingSpec, args: Sequence[tuple[str, ...]]) -> None:
+    """Check that the function takes each point. Raises SpecError with those that it does not take."""
+    if base.function is None:
+        return
+    faults = Errors("the function")
+    for one in args:
+        given = json.loads(one[1]) if len(one) == 2 and one[0] == ARGUMENTS else {}
+        try:
+            check_call(base.function, given)
+        except SpecError as error:
+            faults.faults += [fault for fault in error.faults if fault not in faults.faults]
+        if len(faults.faults) >= SHOWN_FAULTS:
+            break
+    faults.raise_if_any()
+
+
+def _check_limits(name: str, max_parallel: int | None, max_cost: float | None) -> None:
+    """Raises SpecError with all of them that are wrong."""
+    errors = Errors("the experiment")
+    expected = "at most 40 small letters, digits and hyphens, starting with a letter"
+    errors.parse("name", name, matching(NAME), expected, "name='lr-scan'")
+    if max_parallel is not None:
+        read = whole(1, 10**6)
+        errors.parse("max_parallel", max_parallel, read, "a whole number above 0", "max_parallel=4")
+    if max_cost is not None:
+        errors.parse("max_cost", max_cost, number(0, math.inf), "US dollars, above 0", "max_cost=20")
+    errors.raise_if_any()

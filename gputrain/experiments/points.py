@@ -1,95 +1,82 @@
-"""The points of an experiment: read and checked, named for people, and as they reach their jobs. Pure."""
+"""The points of an experiment: read, checked, and as their jobs get them. Pure."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gputrain.arguments import refusing
-from gputrain.errors import Fault, SpecError
-from gputrain.fields import Field, is_text, read_whole, refused, shown
+from gputrain.fields import Errors, invalid, is_text
 from gputrain.spec.entry import ARGUMENTS
 
 Point = Mapping[str, Any]
-MOST = 10_000
-"""More points than this are a slip of the pen."""
+Arguments = Callable[[Point], Sequence[str] | Mapping[str, Any]]
+
+MOST_POINTS = 10_000
+SHOWN_FAULTS = 20
 
 
-@refusing({})
 def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
-    """Every combination of some values, the last name turning fastest.
+    """Every combination of the values, the last name changing fastest.
 
     Raises:
-        SpecError: what belongs to a name is no list of values; a text is one value.
+        SpecError: an axis is not a list of values; a text is one value.
 
     >>> grid(lr=[0.1, 0.3], seed=range(2))
     ({'lr': 0.1, 'seed': 0}, {'lr': 0.1, 'seed': 1}, {'lr': 0.3, 'seed': 0}, {'lr': 0.3, 'seed': 1})
     """
-    rows = {name: Field(_axis, "a list of values", f"{name}=[...]", is_needed=True) for name in axes}
-    found = itertools.product(*read_whole("", rows, axes).values())
-    return tuple(dict(zip(axes, values)) for values in itertools.islice(found, MOST + 1))
-
-
-def _axis(values: Any) -> tuple[Any, ...]:
-    """Some values; one more than may be tells whoever reads the points that they are too many."""
-    if isinstance(values, (str, bytes, Mapping)):
-        raise ValueError
-    return tuple(itertools.islice(values, MOST + 1))
-
-
-_OVER = {
-    "over": Field(
-        _axis, "a list of mappings of names to values", "gputrain.grid(lr=[0.1, 0.3])", is_needed=True
-    )
-}
+    for name, values in axes.items():
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise invalid(name, values, "a list of values", f"{name}=[...]")
+    # one more than is allowed shows that there are too many
+    found = itertools.product(*(itertools.islice(values, MOST_POINTS + 1) for values in axes.values()))
+    return tuple(dict(zip(axes, values)) for values in itertools.islice(found, MOST_POINTS + 1))
 
 
 def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
-    """The points as JSON types, checked.
+    """The points as JSON types.
 
     Raises:
-        SpecError: with every point that is none, or stands twice.
+        SpecError: with every point that is not one, or is there twice.
     """
-    listed = read_whole("", _OVER, {"over": over})["over"]
+    if isinstance(over, (str, bytes, Mapping)) or not isinstance(over, Iterable):
+        raise invalid("over", over, "a list of mappings of names to values", "gputrain.grid(lr=[0.1, 0.3])")
     points: list[dict[str, Any]] = []
-    faults: list[Fault] = []
+    errors = Errors("the points")
     seen: set[str] = set()
-    for given in listed:
-        point, why = _read(given)
+    for given in itertools.islice(over, MOST_POINTS + 1):
+        point, expected = _read(given)
         text = canonical(point)
-        if not why and text in seen:
-            why = "each point once; give them a name more, such as seed=, to run one twice"
-        if why:
-            faults.append(Fault(field="over", value=shown(given), allowed=why, fix="over=[{'lr': 3e-4}]"))
+        if not expected and text in seen:
+            expected = "each point once; add a name such as seed= to run one twice"
+        if expected and len(errors.faults) < SHOWN_FAULTS:
+            errors.add("over", given, expected, "over=[{'lr': 3e-4}]")
         seen.add(text)
         points.append(point)
-    if not points or len(points) > MOST:
-        count = "none" if not points else f"more than {MOST}"
-        faults.append(Fault(field="over", value=count, allowed=f"1 to {MOST} points", fix="gputrain.grid()"))
-    if faults:
-        text = "\n".join(f"  {fault}" for fault in faults[:20])
-        raise SpecError(f"the points have {len(faults)} fault(s):\n{text}", faults=tuple(faults))
+    if not points or len(points) > MOST_POINTS:
+        count = "none" if not points else f"more than {MOST_POINTS}"
+        errors.add("over", count, f"1 to {MOST_POINTS} points", "gputrain.grid()")
+    errors.raise_if_any()
     return tuple(points)
 
 
 def _read(given: object) -> tuple[dict[str, Any], str]:
+    """The point, or what is wrong with it."""
+    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
+        return {}, "a mapping of names to values"
     try:
-        if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
-            return {}, "a mapping of names to values"
         point = {name: _plain(value) for name, value in given.items()}
         if json.loads(json.dumps(point, allow_nan=False)) == point:
             return point, ""
-    except Exception:  # noqa: BLE001, S110  # numpy's and torch's arrays are no one number, and what not
+    except (TypeError, ValueError, RecursionError):  # an array of numpy's, a number of 5000 digits
         pass
     return {}, "values that JSON can hold: numbers, texts, lists and mappings"
 
 
 def _plain(value: Any) -> Any:
-    """A scalar of numpy or torch as the number that it is; a tuple as a list."""
+    """A scalar of numpy or torch as a number; a tuple as a list."""
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     if not isinstance(value, (str, int, float, list, dict, type(None))) and hasattr(value, "item"):
@@ -98,12 +85,12 @@ def _plain(value: Any) -> Any:
 
 
 def canonical(point: Point) -> str:
-    """The same text for the same point, however it was written."""
+    """The same text for the same point, whatever the order of its names."""
     return json.dumps(point, sort_keys=True, default=repr)
 
 
 def key_of(name: str, point: Point, retries: int = 0) -> str:
-    """The idempotency key of a point: drawn from the experiment's name, the point, and its retries alone."""
+    """The idempotency key of a point's job: of the experiment's name, the point and its retries alone."""
     return f"{name} {canonical(point)}" + (f" again {retries}" if retries else "")
 
 
@@ -117,38 +104,34 @@ def words(point: Point) -> str:
 
 
 def word(value: object) -> str:
-    """One value as a command line or a table has it."""
+    """One value for a command line or a table."""
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return value if isinstance(value, str) else json.dumps(value)
 
 
-Arguments = Callable[[Point], Sequence[str] | Mapping[str, Any]]
-
-
-def arguments_of(point: Point, is_function: bool, said: Arguments | None) -> tuple[str, ...]:
-    """How a point reaches its job: ``--name value`` for a script, keyword arguments for a function.
+def arguments_of(point: Point, is_function: bool, convert: Arguments | None) -> tuple[str, ...]:
+    """A point as arguments: ``--name value`` for a script, keyword arguments for a function.
 
     Args:
-        said: the caller's own way: from a point to texts, or to a mapping that is treated as a point.
+        convert: the caller's own way: from a point to texts, or to a mapping that is treated as a point.
 
     Raises:
-        SpecError: the caller's own way gives neither.
+        SpecError: the caller's own way returns neither.
     """
-    given = point if said is None else said(point)
-    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
-        with contextlib.suppress(Exception):  # then it is none of these, and is refused below
-            texts = tuple(map(str, given))
-            if all(map(is_text, texts)) and all(isinstance(one, (str, int, float)) for one in given):
-                return texts
+    given = point if convert is None else convert(point)
+    if isinstance(given, (list, tuple)) and all(isinstance(one, (str, int, float)) for one in given):
+        texts = tuple(map(str, given))
+        if all(map(is_text, texts)):
+            return texts
     if not isinstance(given, Mapping):
-        allowed = f"a list of texts, or a mapping, of each point ({words(point)})"
-        raise refused("arguments", given, allowed, "arguments=lambda point: [f'lr={point[\"lr\"]}']")
+        allowed = f"a list of texts, or a mapping, for each point ({words(point)})"
+        raise invalid("arguments", given, allowed, "arguments=lambda point: [f'lr={point[\"lr\"]}']")
     if is_function:
         try:
             return (ARGUMENTS, json.dumps(given, sort_keys=True, allow_nan=False))
         except (TypeError, ValueError) as error:
-            fix = "give numbers, texts, lists and mappings"
-            raise refused("arguments", given, f"what JSON can hold: {error}", fix) from None
-    told = ((f"--{name}", word(value)) for name, value in given.items() if value is not None)
-    return tuple(itertools.chain.from_iterable(told))
+            fix = "use numbers, texts, lists and mappings"
+            raise invalid("arguments", given, f"what JSON can hold: {error}", fix) from None
+    pairs = ((f"--{name}", word(value)) for name, value in given.items() if value is not None)
+    return tuple(itertools.chain.from_iterable(pairs))

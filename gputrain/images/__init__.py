@@ -1,6 +1,6 @@
 """Container images of a project's own: what goes in, where they lie, and who builds them."""
 
-from gputrain.images.home import ImageHome
-from gputrain.images.works import BuiltImage, Told, Works
+from gputrain.images.builder import BuiltImage, ImageBuilder, OnLine
+from gputrain.images.repository import ImageRepository
 
-__all__ = ["BuiltImage", "ImageHome", "Told", "Works"]
+__all__ = ["BuiltImage", "ImageRepository", "OnLine", "ImageBuilder"]

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gputrain.errors import GputrainError, RequestError
-from gputrain.gcp import Access, Api, Objects
-from gputrain.gcp.buckets import BucketPrefix, check_owner
-from gputrain.gcp.forms import Json, mapping, texts
-from gputrain.gcp.uploads import AT_ONCE_BYTES, upload
+from gputrain.google import Api, GoogleClient, Objects
+from gputrain.google.forms import Json, mapping, texts
+from gputrain.google.storage import CHUNK_BYTES, BucketPrefix, check_owner, upload
 from gputrain.images.recipe import DOCKERFILE, Recipe
 from gputrain.retry import GLANCE, ONCE, READ, Policy
 from gputrain.times import Since, moment_of
@@ -26,7 +25,12 @@ _TOLD = 20
 
 
 def run(
-    access: Access, region: str, bucket: BucketPrefix, recipe: Recipe, name: str, told: Callable[[str], None]
+    access: GoogleClient,
+    region: str,
+    bucket: BucketPrefix,
+    recipe: Recipe,
+    name: str,
+    on_line: Callable[[str], None],
 ) -> None:
     """Build and push an image; a build of the same that lives already is watched instead.
 
@@ -43,12 +47,12 @@ def run(
     while since.seconds < 2 * LIMIT_S:
         seen = access.get(f"{_url(access, region)}/{build}", action="look at the build", policy=READ)
         is_over = seen.get("status") not in _LIVING
-        fresh = objects.part(log, read, AT_ONCE_BYTES, policy=READ)
+        fresh = objects.read_range(log, read, CHUNK_BYTES, policy=READ)
         fresh = fresh if is_over else fresh[: fresh.rfind(b"\n") + 1]
         read += len(fresh)
         for line in fresh.decode("utf-8", "replace").splitlines():
             last.append(line)
-            told(line)
+            on_line(line)
         if seen.get("status") == "SUCCESS":
             return
         if is_over:
@@ -60,58 +64,61 @@ def run(
     )
 
 
-def last_seconds(access: Access, region: str) -> float | None:
-    """How long the last build of ours took that went well; None where that cannot be told."""
+def last_seconds(access: GoogleClient, region: str) -> float | None:
+    """How long the last build of ours took that went well; None where that is not known."""
     try:
         found = _find(access, region, f'tags="{TAG}" AND status=SUCCESS', GLANCE)
-    except GputrainError:  # it is told for comfort
+    except GputrainError:  # only for the plan to show
         return None
     began, ended = (moment_of((found or {}).get(one)) for one in ("startTime", "finishTime"))
     return (ended - began).total_seconds() if began and ended else None
 
 
 def _start(
-    access: Access, region: str, bucket: BucketPrefix, recipe: Recipe, name: str, mark: str
+    access: GoogleClient, region: str, bucket: BucketPrefix, recipe: Recipe, name: str, mark: str
 ) -> Mapping[str, Any]:
     check_owner(access, bucket)
     sent = bucket.object_name("images", recipe.archive.name)
     generation = upload(access, bucket, sent, recipe.archive.data)
     body = {
         "source": {"storageSource": {"bucket": bucket.name, "object": sent, "generation": str(generation)}},
-        "steps": [{"name": ENGINE, "args": ["build", "--file", DOCKERFILE, "--tag", name, "."]}],
+        "steps": [{
+            "name": ENGINE, "args": ["build", "--file", DOCKERFILE, "--tag", name, "."],
+            "env": ["DOCKER_BUILDKIT=1"],  # RUN --mount needs it (public logs, 2025 and 2026)
+        }],
         "images": [name],
         "tags": [TAG, mark],
         "timeout": f"{LIMIT_S}s",
         "queueTtl": f"{LIMIT_S}s",
         "logsBucket": bucket.uri("images", "logs"),
         "options": {"logging": "GCS_ONLY", "machineType": "E2_HIGHCPU_8", "diskSizeGb": "200"},
-    }
+    }  # fmt: skip
     # twice would build twice, so it is not repeated where it may have been done
-    told = access.post(_url(access, region), action="start a build", policy=ONCE, json=body)
-    started = mapping(mapping(told.get("metadata")).get("build"))
+    answer = access.post(_url(access, region), action="start a build", policy=ONCE, json=body)
+    started = mapping(mapping(answer.get("metadata")).get("build"))
     if not started.get("id"):
-        raise RequestError("Cloud Build named no build", why=str(told)[:200], fix="build it again")
+        raise RequestError("Cloud Build named no build", why=str(answer)[:200], fix="build it again")
     return started
 
 
-def _find(access: Access, region: str, wanted: str, policy: Policy) -> Mapping[str, Any] | None:
+def _find(access: GoogleClient, region: str, wanted: str, policy: Policy) -> Mapping[str, Any] | None:
     """The newest build that a filter finds."""
     params = {"filter": wanted, "pageSize": 1}
-    told = access.get(_url(access, region), action="look for builds", params=params, policy=policy)
-    found = told.get("builds")
+    answer = access.get(_url(access, region), action="look for builds", params=params, policy=policy)
+    found = answer.get("builds")
     return mapping(found[0]) if isinstance(found, list) and found else None
 
 
 def _failed(region: str, build: str, name: str, seen: Json, lines: Iterable[str]) -> RequestError:
     failure = mapping(seen.get("failureInfo"))
-    told = [str(seen.get("status")), *texts([failure.get("type"), failure.get("detail")])]
+    parts = [str(seen.get("status")), *texts([failure.get("type"), failure.get("detail")])]
     return RequestError(
         f"{name} was not built",
-        why=": ".join(told) + "".join(f"\n  {line}" for line in lines),
+        why=": ".join(parts) + "".join(f"\n  {line}" for line in lines),
         fix=f"gcloud builds log {build} --region {region}",
         raw=seen,
     )
 
 
-def _url(access: Access, region: str) -> str:
+def _url(access: GoogleClient, region: str) -> str:
     return f"{access.url(Api.CLOUDBUILD)}/v1/projects/{access.project}/locations/{region}/builds"

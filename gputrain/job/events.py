@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from gputrain.display.table import TableDisplay
 from gputrain.lifecycle import Failure, State
-from gputrain.spans import trace
-from gputrain.tables import Shown
 from gputrain.times import plain
+from gputrain.tracing import trace
 
 if TYPE_CHECKING:
     from gputrain.job.facts import Facts
@@ -22,7 +22,7 @@ Kind = Literal["seen", "state", "place"]
 
 
 @attrs.frozen(kw_only=True)
-class JobEvent(Shown):
+class JobEvent(TableDisplay):
     """One change of a job.
 
     The first that a listener gets is ``seen``: how the job stands. Then one follows each change that a look

@@ -10,17 +10,18 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.base import JobRef, LogLine
+from gputrain.backends.base import LogLine
+from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import JobError, JobFailedError
-from gputrain.lifecycle import Failure, Observation, State
+from gputrain.jobstore import JobRef
+from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
 from gputrain.planning import Candidate
 from gputrain.spec import format_duration
-from gputrain.tables import Shown, Table
 
 
 @attrs.define(kw_only=True, unsafe_hash=True)
-class Result(Shown):
+class Result(TableDisplay):
     """How a job ended well; what its ranks reported is read when it is first wanted."""
 
     uri: str
@@ -84,7 +85,7 @@ def told(
         rows += [("runs on", candidate.gpus), ("machine", candidate.machine_type)]
     if duration is not None:
         rows.append(("ran for" if state.is_terminal else "running for", str(duration).split(".")[0]))
-    if detail:
+    if detail and detail != state.value:
         rows.append(("detail", detail))
     return Table(title=f"Job {ref.name}", columns=("", " "), rows=rows)
 
@@ -108,21 +109,26 @@ def silent_for(lines: Iterable[LogLine], ended_at: datetime | None) -> timedelta
     return None if last is None else ended_at - last
 
 
-def ended(ref: JobRef, state: State, seen: Observation, silence: timedelta | None = None) -> JobError:
+def ended(
+    ref: JobRef, state: State, failure: Failure | None, detail: str, silence: timedelta | None = None
+) -> JobError:
     """The error of a job that ended without success.
 
     Args:
+        ref, state: of the job.
+        failure: the first cause, where it was reported.
+        detail: what its platform says.
         silence: how long before its end a rank wrote its last line; None: unknown.
     """
     kind = _OF_STATE.get(state, causes.UNKNOWN).kind
-    failure = seen.failure or Failure(kind=kind, message=seen.detail)
+    failure = failure or Failure(kind=kind, message=detail)
     if state is State.FAILED:
         return _failed(ref.name, ref.uri, failure)
     cause = causes.of(failure.kind)
-    why, fix = _beyond(cause.title, seen.detail or failure.message), cause.fix
+    why, fix = _beyond(cause.title, detail or failure.message), cause.fix
     if cause is causes.TIME_LIMIT and silence is not None and silence >= SILENT:
         why = f"{why}; no rank had written a line for {format_duration(silence)}"
-        fix = f"look for what it hung in, before you pay for more: gputrain.attach({ref.uri!r}).logs(tail=50)"
+        fix = f"look for what it hung in, before you pay for more: `gputrain logs {ref.uri} --tail 50`"
     what = f"{ref.name} ended as {state.value}" + ("" if cause is causes.CANCELLED else f": {cause.title}")
     return JobError(what, why=why, fix=fix, uri=ref.uri, kind=failure.kind)
 
@@ -140,5 +146,5 @@ def _failed(name: str, uri: str, failure: Failure) -> JobFailedError:
     cause = causes.of(failure.kind)
     facts = attrs.asdict(failure, recurse=False)
     what, why = f"{name} failed{where}: {cause.title}", _beyond(cause.title, facts.pop("message"))
-    fix = f"{cause.fix}; the whole log: gputrain.attach({uri!r}).logs()"
+    fix = f"{cause.fix}; the whole log: `gputrain logs {uri}`"
     return JobFailedError(what, why=why, fix=fix, uri=uri, **facts)

@@ -10,13 +10,11 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends import guard, seam
-from gputrain.backends.base import Backend, JobRef
-from gputrain.backends.dues import due
-from gputrain.backends.results import AsksForStacks
+from gputrain.backends.base import Backend
+from gputrain.display.table import Table, TableDisplay, TextDisplay
 from gputrain.entrypoint import hang
-from gputrain.errors import JobTimeoutError, RequestError
-from gputrain.tables import Shown, Table, Told
+from gputrain.errors import JobTimeoutError
+from gputrain.jobstore import JobRecord
 
 _FOLDER = re.compile(r'"[^"\n]*/')
 EVERY_S = 1.0
@@ -24,7 +22,7 @@ EVERY_S = 1.0
 
 
 @attrs.frozen(kw_only=True)
-class Stack(Told):
+class Stack(TextDisplay):
     """Where one rank stands."""
 
     rank: int
@@ -50,7 +48,7 @@ class Stack(Told):
 
 
 @attrs.frozen(kw_only=True)
-class Stacks(Shown):
+class Stacks(TableDisplay):
     """Where all ranks stand, in order of rank."""
 
     ranks: tuple[Stack, ...]
@@ -82,7 +80,7 @@ class Stacks(Shown):
 
 
 def ask(
-    ref: JobRef, backend: Backend, nodes: int, timeout_s: float, sleep: Callable[[float], None]
+    record: JobRecord, backend: Backend, nodes: int, timeout_s: float, sleep: Callable[[float], None]
 ) -> Stacks:
     """Ask the agents of a running job, and wait for their answers.
 
@@ -90,22 +88,17 @@ def ask(
         RequestError: the backend has no way to ask.
         JobTimeoutError: no node has answered in time.
     """
-    if not isinstance(backend, AsksForStacks):
-        raise RequestError(f"the ranks of a job on {ref.backend} cannot be asked", fix="read job.logs()")
     nonce, until = secrets.token_hex(8), time.monotonic() + timeout_s
-    with guard.of(backend, backend.name, "ask the ranks of a job"):
-        backend.ask_for_stacks(ref, nonce)
+    backend.ask_for_stacks(record, nonce)
     told: Mapping[int, Sequence[Mapping[str, Any]]] = {}
     while len(told) < nodes and time.monotonic() < until:
-        sleep(min(seam.poll_s(backend), EVERY_S))
-        with guard.of(backend, backend.name, "read where the ranks of a job stand"):
-            told = due("stacks(...)", backend.stacks(ref, nonce), Mapping)
+        sleep(min(backend.poll_s, EVERY_S))
+        told = backend.stacks(record, nonce)
     if not told:
         raise JobTimeoutError(
-            f"no node of {ref.name} has told within {timeout_s:g} s where its ranks stand",
+            f"no node of {record.job_id} reported stacks within {timeout_s:g} s",
             why="its agents may not run yet or any more, or cannot reach the bucket",
             fix="look at its state and its log, and ask again",
-            uri=ref.uri,
         )
     ranks = sorted((one for some in told.values() for one in some), key=lambda one: one["rank"])
     missing = tuple(node for node in range(nodes) if node not in told)

@@ -10,29 +10,58 @@ and hold no job: whoever stops watching, or ends the process, stops nothing else
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any, Protocol
 
 import attrs
 
-from gputrain.errors import ApiDisabledError, AuthError, JobLostError, TransientError
+from gputrain.errors import JobLostError, StoppedError, TransientError
+from gputrain.job.events import Changes, Listener
+from gputrain.job.result import Result
 from gputrain.lifecycle import State
-from gputrain.threads import Bell, aside, begin, new_lock
+
+STOP_WITHIN_S = 0.05
+"""How soon a waiting ends that is told to stop."""
+
+
+class StopEvent(Protocol):
+    """What ends a waiting: a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
+
+def is_stopped(stop: StopEvent, seconds: float) -> bool:
+    """Wait so long, or until the event is set; whether it is. Its own ``wait`` does not outlive a Ctrl-C."""
+    until = time.monotonic() + seconds
+    while not stop.is_set():
+        if (left := until - time.monotonic()) <= 0:
+            return False
+        time.sleep(min(left, STOP_WITHIN_S))
+    return True
+
+
+def pausing(stop: StopEvent) -> Callable[[float], None]:
+    """A sleep that ends, with StoppedError, as soon as the event is set."""
+
+    def pause(seconds: float) -> None:
+        if is_stopped(stop, seconds):
+            raise StoppedError("the waiting was stopped", fix="wait again whenever you like")
+
+    return pause
+
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
 
 AGAIN_S = 30.0
 """How soon a job is looked at again whose look was refused: somebody logs in, or grants what is missing."""
-
-OF_ALL = (AuthError, ApiDisabledError)
-"""Refusals that are a platform's, and not one job's: a look at one of its jobs tells them of all."""
 
 LONGEST_PAUSE_S = 0.3
 """A platform whose looks cost nothing is looked at that often for as long as the job lives, at the least."""
@@ -52,8 +81,8 @@ log = logging.getLogger("gputrain")
 MOST_BUSY = 0.2
 """The share of a core that looking at a platform may take, however many of its jobs are watched."""
 
-MANY = 50
-"""So many jobs are looked at in turn within the time between two looks at one."""
+EACH_S = 0.01
+"""How much later each job more has all of a platform looked at: a thousand are 10 s apart."""
 
 Tell = Callable[[Exception | None], None]
 """Called after each look; with an error where the job cannot be looked at for long, and again as long as that
@@ -72,32 +101,13 @@ class Watchable(Protocol):
     @property
     def poll_s(self) -> float: ...
 
-    def refresh(self) -> object: ...
+    @property
+    def has_step(self) -> bool: ...
 
     def supervise(self) -> bool: ...
 
-
-@attrs.frozen
-class _Blind:
-    """Why a platform cannot be looked at, since when it is known, and until when nobody asks anew."""
-
-    since: float
-    until: float
-    error: Exception
-
-
-@attrs.define(eq=False)
-class _Platform:
-    """The jobs of one platform, and the thread that looks at them in turn."""
-
-    name: str
-    changed: Bell = attrs.field(factory=Bell)
-    watches: dict[int, _Watch] = attrs.field(factory=dict)
-    thread: threading.Thread | None = None
-    blind: _Blind | None = None
-    is_warned: bool = False
-    mending: Any = attrs.field(factory=new_lock)
-    """Held by who starts a job of it again: one at a time."""
+    @property
+    def refresh_many(self) -> Callable[[Sequence[Any]], list[Exception | None]]: ...
 
 
 @attrs.define(eq=False)
@@ -108,27 +118,31 @@ class _Watch:
     since: float
     seen_at: float
     due: float = 0.0
-    platform: _Platform | None = None
-    """Where it is looked at; a job may move to another one."""
-    failed_at: float = 0.0
-    """When it was last asked itself, and failed; 0 once it is seen."""
     is_blind: bool = False
     """Whether the last it was told is that the job cannot be looked at."""
-    is_mending: bool = False
+    is_stepping: bool = False
+    """Whether the other thread takes a step for it."""
+
+
+@attrs.define(eq=False)
+class _Platform:
+    """The jobs of one platform, the thread that looks at them, and one that takes steps for them."""
+
+    name: str
+    changed: threading.Event = attrs.field(factory=threading.Event)
+    watches: dict[int, _Watch] = attrs.field(factory=dict)
+    steps: deque[_Watch] = attrs.field(factory=deque)
+    thread: threading.Thread | None = None
+    stepper: threading.Thread | None = None
+    is_warned: bool = False
 
 
 class Watcher:
-    """Looks at the jobs of each platform in turn, those that are due."""
+    """Looks at the jobs of each platform, all that are due by the same few calls."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self._clear()
-        if hasattr(os, "register_at_fork"):  # Windows has no forks
-            # The threads stay behind, and so do their watches.
-            os.register_at_fork(after_in_child=self._clear)
-
-    def _clear(self) -> None:
-        self._lock = new_lock()  # a finalizer that ends a watching may run anywhere
+        self._lock = threading.RLock()  # a finalizer that ends a watching may run anywhere
         self._platforms: dict[str, _Platform] = {}
 
     def watch(self, job: Watchable, tell: Tell) -> Callable[[], object]:
@@ -137,153 +151,108 @@ class Watcher:
         Raises:
             RuntimeError: there is no room for another thread.
         """
-        now = time.monotonic()
+        now, name = time.monotonic(), job.platform
         one = _Watch(next(self._numbers), job, tell, since=now, seen_at=now)
-        try:
-            self._take_in(one)
-        except BaseException:  # who is interrupted here has nothing to end it with
-            self._drop(one)
-            raise
-        return lambda: self._drop(one)
-
-    def _take_in(self, one: _Watch) -> None:
         with self._lock:
-            name = one.job.platform
-            platform = self._platforms.setdefault(name, _Platform(name))
+            platform = self._platforms.get(name) or _Platform(name)
             if platform.thread is None or not platform.thread.is_alive():
-                thread = platform.thread = aside(lambda: self._run(platform), f"gputrain watches {name}")
-                begin(thread)
-            # Among many it is looked at a little later: by then it is in the list that all of them share.
-            one.due = time.monotonic() + one.job.poll_s * len(platform.watches) / MANY
-            one.platform = platform
+                thread = _thread(self._run, platform, f"gputrain watches {name}")
+                thread.start()
+                platform.thread = thread
+            self._platforms[name] = platform
             platform.watches[one.number] = one
-        platform.changed.ring()
+        platform.changed.set()
+        return lambda: self._drop(platform, one)
 
-    def _go_on(self, platform: _Platform, one: _Watch) -> None:
-        """Let a job be looked at where it has gone to."""
-        with self._lock:
-            if one.number in platform.watches:
-                self._take_in(one)
-                del platform.watches[one.number]
-
-    def _drop(self, one: _Watch) -> bool:
+    def _drop(self, platform: _Platform, one: _Watch) -> bool:
         """Look at it no more; whether it was looked at."""
         with self._lock:
-            platform = one.platform
-            was_there = platform is not None and platform.watches.pop(one.number, None) is not None
-        if platform is not None:
-            platform.changed.ring()
+            was_there = platform.watches.pop(one.number, None) is not None
+        platform.changed.set()
         return was_there
 
     def _run(self, platform: _Platform) -> None:
         while True:
             with self._lock:
-                # Another looks, as its start was struck; or a listener has forked, and this is the child.
-                is_mine = platform.thread is threading.current_thread()
-                if not is_mine or self._platforms.get(platform.name) is not platform:
-                    return
                 now = time.monotonic()
-                watches = list(platform.watches.values())  # a finalizer may end one at any step
+                watches = list(platform.watches.values())
                 if not watches:
                     platform.thread = None
-                    if platform.blind is None or platform.blind.until <= now:  # whoever comes next waits, too
-                        self._platforms.pop(platform.name, None)
+                    self._platforms.pop(platform.name, None)
                     return
-                due = [one for one in watches if one.due <= now]
-                next_due = min(one.due for one in watches)
+            due = [one for one in watches if one.due <= now and not one.is_stepping]
             if not due:
+                next_due = min((one.due for one in watches if not one.is_stepping), default=now + 1.0)
                 platform.changed.wait(max(0.001, next_due - now))
+                platform.changed.clear()
                 continue
+            if len(watches) > 1:  # they are looked at together from now on
+                due = [one for one in watches if not one.is_stepping]
             busy_s = time.thread_time()  # to wait for an answer keeps no core busy
-            # What fails blinds its platform for a while: who was seen, or has waited longest, comes first.
-            due.sort(key=lambda one: one.failed_at)
-            turn = next((one for one in due if one.is_blind), None)
-            for one in due:  # of the blind one a round: however many, they hold up nobody else
-                if one.number in platform.watches and (one is turn or not one.is_blind):
-                    self._look(platform, one)
+            jobs = [one.job for one in due]
+            for one, error in zip(due, jobs[0].refresh_many(jobs), strict=True):
+                self._seen(platform, one, error, len(due))
             time.sleep((time.thread_time() - busy_s) * (1 / MOST_BUSY - 1) if len(due) > 1 else 0.0)
 
-    def _look(self, platform: _Platform, one: _Watch) -> None:
-        if one.job.platform != platform.name:
-            with contextlib.suppress(RuntimeError):  # no room for a thread there: it is looked at here
-                self._go_on(platform, one)
-                return
+    def _seen(self, platform: _Platform, one: _Watch, error: Exception | None, of: int) -> None:
         now = time.monotonic()
-        pause = pause_s(one.job.poll_s, now - one.since)
-        blind = _blind_for(platform, one, now)
-        try:
-            if blind is not None:  # one platform, one failing call: the others wait with it
-                raise blind.error
-            if not one.is_mending:
-                one.job.refresh()
-                self._supervise(platform, one)
-        except JobLostError as error:
-            self._end(one, error)
-            return
-        except Exception as error:  # noqa: BLE001  # told to whoever waits: one bad job must not end the thread
-            if blind is None:
-                one.failed_at = time.monotonic()
-                blind = _blinded(platform, error, pause)
-            one.due = blind.until
-            if not isinstance(error, TransientError) or now - one.seen_at > BLIND_FOR_AT_MOST_S:
+        one.due = now + pause_s(one.job.poll_s, now - one.since) + EACH_S * (of - 1)
+        if isinstance(error, JobLostError):
+            self._end(platform, one, error)
+        elif error is not None:
+            is_passing = isinstance(error, TransientError)
+            again_s = (error.retry_after_s or 0.0) if isinstance(error, TransientError) else AGAIN_S
+            one.due = max(one.due, now + again_s)
+            if not is_passing or now - one.seen_at > BLIND_FOR_AT_MOST_S:
                 one.seen_at = now
                 _cannot_see(platform, one, error)
-            return
-        platform.blind, platform.is_warned = None, False
-        one.is_blind, one.failed_at = False, 0.0
-        one.seen_at = time.monotonic()
-        one.due = one.seen_at + pause
-        if one.job.state.is_terminal:
-            self._end(one, None)
         else:
+            platform.is_warned = one.is_blind = False
+            one.seen_at = now
+            if one.job.has_step:
+                self._step(platform, one)
+            elif one.job.state.is_terminal:
+                self._end(platform, one, None)
+                return
             _tell(one, None)
 
-    def _supervise(self, platform: _Platform, one: _Watch) -> None:
-        """What a job may need after a look; to start it again may take long, and is done aside."""
-        if one.job.state is not State.INTERRUPTED:
-            one.job.supervise()
-            return
-        one.is_mending = True
-        try:
-            begin(aside(lambda: _mend(platform, one), "gputrain restarts a job"))
-        except RuntimeError:  # no room for a thread now: the next look tries again
-            one.is_mending = False
+    def _step(self, platform: _Platform, one: _Watch) -> None:
+        """Have the other thread take a step for a job: to launch it again may take long."""
+        with self._lock:
+            one.is_stepping = True
+            platform.steps.append(one)
+            if platform.stepper is None or not platform.stepper.is_alive():
+                platform.stepper = _thread(self._take_steps, platform, f"gputrain supervises {platform.name}")
+                platform.stepper.start()
 
-    def _end(self, one: _Watch, error: JobLostError | None) -> None:
-        if self._drop(one):
+    def _take_steps(self, platform: _Platform) -> None:
+        while True:
+            with self._lock:
+                if not platform.steps:
+                    platform.stepper = None
+                    return
+                one = platform.steps.popleft()
+            try:
+                one.job.supervise()
+            except Exception as error:  # noqa: BLE001  # the next look tells what came of it
+                log.warning("a job could not be looked after: %s", error)
+            if one.job.state.is_terminal:
+                self._end(platform, one, None)
+            one.is_stepping = False
+            platform.changed.set()
+
+    def _end(self, platform: _Platform, one: _Watch, error: JobLostError | None) -> None:
+        if self._drop(platform, one):
             _tell(one, error)
 
 
-def _blind_for(platform: _Platform, one: _Watch, now: float) -> _Blind | None:
-    """What others were told that holds for this one; who comes after a refusal may have mended it."""
-    blind = platform.blind
-    if blind is None or now >= blind.until:
-        return None
-    return blind if isinstance(blind.error, TransientError) or one.since <= blind.since else None
-
-
-def _blinded(platform: _Platform, error: Exception, pause: float) -> _Blind:
-    now = time.monotonic()
-    again_s = (error.retry_after_s or 0.0) if isinstance(error, TransientError) else AGAIN_S
-    blind = _Blind(now, now + max(pause, again_s), error)
-    if isinstance(error, (TransientError, *OF_ALL)):
-        platform.blind = blind
-    return blind
-
-
-def _mend(platform: _Platform, one: _Watch) -> None:
-    with platform.mending:
-        try:
-            one.job.supervise()
-        except Exception as error:  # noqa: BLE001  # the next look tells what came of it
-            log.warning("a job could not be looked after: %s", error)
-        finally:
-            one.is_mending = False
+def _thread(run: Callable[[_Platform], None], platform: _Platform, name: str) -> threading.Thread:
+    return threading.Thread(target=run, args=(platform,), name=name, daemon=True)
 
 
 def _cannot_see(platform: _Platform, one: _Watch, error: Exception) -> None:
     if not one.is_blind and not platform.is_warned:  # once, until it is seen again
-        log.warning("a job cannot be looked at, and may go on: %s", error)
+        log.warning("a job cannot be read, and may still run: %s", error)
     platform.is_warned = one.is_blind = True
     _tell(one, error)
 
@@ -297,3 +266,69 @@ def _tell(one: _Watch, error: Exception | None) -> None:
 
 WATCHER = Watcher()
 """The process's own: many handles, one thread a platform."""
+
+
+class Watching:
+    """A listener that is told of changes; `close`, or the end of a ``with``, ends the telling."""
+
+    def __init__(self, drop: Callable[[], object]) -> None:
+        self._drop = drop
+
+    @classmethod
+    def of(cls, job: Watchable, changes: Changes, listener: Listener) -> Watching:
+        """Tell a listener of one job's changes, until it ends."""
+
+        tell = changes.telling(listener)
+        return cls(WATCHER.watch(job, lambda _error: tell()))
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        self._drop()
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class JobFuture(Future[Result]):
+    """One caller's future of a job's result: cancelling it ends this caller's watching, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drop: Callable[[], object] = lambda: None
+
+    @classmethod
+    def of(cls, job: Watchable, outcome: Callable[[], Result]) -> JobFuture:
+        """The future; ``outcome`` gives the result of a job that has ended, or raises why there is none."""
+        future = cls()
+
+        def tell(error: Exception | None) -> None:
+            if error is None and not job.state.is_terminal and not future.done():
+                return
+            with suppress(InvalidStateError):  # its owner has just cancelled it
+                try:
+                    if error is not None:
+                        raise error
+                    future.set_result(outcome())
+                except InvalidStateError:
+                    raise
+                except Exception as why:  # noqa: BLE001  # whatever it is, whoever waits is told
+                    future.set_exception(why)
+            future._drop()
+
+        if job.state.is_terminal:
+            tell(None)
+        else:
+            future._drop = WATCHER.watch(job, tell)
+        return future
+
+    def cancel(self) -> bool:
+        """Stop waiting for the job, which goes on."""
+        self._drop()
+        is_cancelled = super().cancel()
+        if is_cancelled:  # else those who wait for several futures would never hear of it
+            with suppress(InvalidStateError, RuntimeError):
+                self.set_running_or_notify_cancel()
+        return is_cancelled

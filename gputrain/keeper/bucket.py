@@ -8,14 +8,24 @@ import threading
 import time
 from functools import partial
 
-from .cloud import LAST_S, Bucket, CallFailed, is_no_answer
+from gputrain.entrypoint.cloud import LAST_S, Bucket, is_no_answer
+
 from .errand import Errand
-from .status import ABSENT, CANCELLED, HALTED, PEER, RESERVED, SHUTDOWN, TOO_EARLY, UNABLE, WAITING
-from .store import blocks
+from .fence import MINE, Fence
+from .status import (
+    ABSENT,
+    HALTED,
+    PEER,
+    SHUTDOWN,
+    SUPERSEDED,
+    TOO_EARLY,
+    UNABLE,
+    WAITING,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional
+    from typing import Any, Callable, Dict, Iterator, List, Optional
 
     from .journal import Journal
 
@@ -26,12 +36,10 @@ AT_ONCE_S = 3.0
 """How long the end of a VM whose plug is pulled waits for what is on its way."""
 
 LOG_EVERY_S = 300.0
-LOCK_TRIES = 5
-"""How often a lock is taken that others change meanwhile."""
-
 NONSENSE_TRIES = 5
 """How often the end is told to what answers, but not as a bucket does: the VM is paid meanwhile."""
 
+BLOCK = 1 << 20
 LOG_BYTES_S = 1 << 20
 """Of a long log, which is sent whole each time: so much of the network it may take in the mean."""
 
@@ -40,10 +48,10 @@ class StatusBucket:
     """Objects below a gang's prefix; a thread of its own speaks to the bucket, which may be slow or gone."""
 
     def __init__(self, job: Any, rank: int, journal: Journal) -> None:
-        self.token = ""
         self._job, self._rank, self._journal = job, rank, journal
         self._bucket = Bucket(job["storage"], job["bucket"])
         self._folder = f"{job['folder']}{job['attempt']}/"
+        self.fence = Fence(self._bucket, job["record"], job["attempt"])
         results = os.path.join(journal.home, "results")
         self._errand = Errand(self._bucket, self._folder, results, rank)
         self._word, self._absent = "", list(job["names"])
@@ -55,26 +63,6 @@ class StatusBucket:
         self._is_over = False
         self._has_news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gputrain-board", daemon=True)
-
-    def holds_lock(self) -> bool:
-        """Whether the job belongs to this gang. The first VM to come decides, for all of its ask.
-
-        A lock that is reserved for the ask is nobody's yet, and may be reserved for another one until it is
-        taken.
-        """
-        mine = {"nonce": self._job["nonce"], "token": os.urandom(32).hex()}
-        name, generation = self._folder + "lock", "0"
-        for _ in range(LOCK_TRIES):
-            if self._bucket.put(name, json.dumps(mine).encode(), if_generation=generation) is not None:
-                self.token = mine["token"]
-                return True
-            there = self._bucket.list(name).get(name)
-            generation = there or "0"
-            held = json.loads(self._bucket.get(name, there) or b"{}") if there else {}
-            if held and (held["nonce"] != mine["nonce"] or RESERVED not in held):
-                self.token = held["token"]
-                return bool(held["nonce"] == mine["nonce"])
-        raise CallFailed(name, "it is another one each time", 412)
 
     def tell(self, document: Dict[str, Any]) -> None:
         """As of `StatusBoard`."""
@@ -88,13 +76,13 @@ class StatusBucket:
         return self._word
 
     def silent(self) -> List[str]:
-        """The nodes of the gang that have not said a word yet; none once the job is another gang's."""
-        held = json.loads(self._bucket.get(self._folder + "lock") or b"{}")
-        return self._not_booted() if held.get("token") == self.token else []
+        """The nodes of the gang that have not said a word yet. Their names are this attempt's alone."""
+        return self._not_booted()
 
     def last(self, document: Dict[str, Any]) -> None:
         """As of `StatusBoard`; the log is whole in the bucket before the end is told, but not the result.
 
+        Of a VM that is superseded nothing but its end is told.
         Where the bucket does not answer, or the plug is pulled in 30 s, the end goes first, and again after.
         """
         if document["why"] == ABSENT:
@@ -110,7 +98,7 @@ class StatusBucket:
             is_told = self._tells(document)
         elif document.get("result"):  # a VM that is reclaimed while its log goes has done its work
             self._tells({**document, "phase": self._due.get("phase", WAITING)})
-        while not self._send_logs() and time.monotonic() < until:
+        while document["why"] != SUPERSEDED and not self._send_logs() and time.monotonic() < until:
             is_told = is_told or self._tells(document)
             time.sleep(EVERY_S)
         while not self._tells(document) and time.monotonic() < until:
@@ -129,7 +117,11 @@ class StatusBucket:
                 self._has_news.clear()
                 continue
             pause_s = EVERY_S
-            self._word = self._word or self._ask()
+            said = self._of_record()
+            self._word = said if said == SUPERSEDED else self._word or said or self._ask()
+            if self._word == SUPERSEDED:
+                self._is_over = True
+                return
             written = self._journal.offset
             pause = max(LOG_EVERY_S, written / LOG_BYTES_S)
             if written > 2 * size or (written > size and time.monotonic() > sent + pause):
@@ -163,7 +155,7 @@ class StatusBucket:
     def _put_log(self, path: str, name: str) -> None:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            body, length = partial(blocks, file, size), {"Content-Length": str(size)}
+            body, length = partial(_blocks, file, size), {"Content-Length": str(size)}
             self._bucket.put(self._folder + name, body, headers=length)
 
     def _fault(self, what: str, do: Callable[..., None], *args: Any) -> Optional[Exception]:
@@ -181,11 +173,14 @@ class StatusBucket:
         self._said.pop(what, None)
         return None
 
+    def _of_record(self) -> str:
+        """Why the gang should stop, as the job's record tells."""
+        said = self.fence.while_running()
+        return "" if said == MINE else said
+
     def _ask(self) -> str:
         """Why the gang should stop, as the bucket tells."""
         try:
-            if self._bucket.exists(self._job["cancel"]):
-                return CANCELLED
             self._errand.round()
             if self._bucket.exists(self._folder + "failed"):
                 return PEER
@@ -200,6 +195,20 @@ class StatusBucket:
         there = self._bucket.list(self._folder + "status-")
         names = enumerate(self._job["names"])
         return [name for rank, name in names if f"{self._folder}status-{rank}.json" not in there]
+
+
+def _blocks(file: Any, size: int) -> Iterator[bytes]:
+    """So much of an open file, however long it has become. Raises ValueError: the disk gives less."""
+    try:
+        file.seek(0)
+        while size:
+            block = file.read(min(BLOCK, size))
+            if not block:
+                raise ValueError("it was made shorter while it was sent")
+            size -= len(block)
+            yield block
+    except OSError as error:  # urllib would take it for the network's
+        raise ValueError(str(error)) from error
 
 
 def right_to(job: Any, bucket: str = "", prefix: str = "") -> str:

@@ -9,6 +9,7 @@ and not in the environment of docker itself, which would take a PATH or a DOCKER
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,15 +18,18 @@ import tempfile
 import time
 import urllib.request
 
-from .cloud import access_token
-from .install import install
+from gputrain.entrypoint import processes
+from gputrain.entrypoint.cloud import access_token
+
+from .devices import install
 from .keeper import Failed
+from .mounts import ROOT as BUCKETS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Mapping, Optional, Sequence
 
-    from .install import Call
+    from .devices import Call
 
 NAME = "gputrain"
 GOOGLES = re.compile(r"[a-z0-9-]+\.pkg\.dev|([a-z]+\.)?gcr\.io")
@@ -40,6 +44,7 @@ REFERENCE = re.compile(
 """What docker takes for an image's name. Source: distribution/reference, its grammar, read 2026-11-22."""
 
 PULL_PAUSES_S = (1, 2, 0)
+KILL_S = 30.0
 ENTER = (
     "import json, os, sys; os.environ.update(json.load(open(sys.argv[1])));"
     " os.execv(sys.executable, [sys.executable] + sys.argv[2:])"
@@ -96,14 +101,45 @@ def words(
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(env, file)
     return [
+        *_start(),
+        *["--user", "0:0", "--volume", f"{root}:{root}", "--workdir", home],
+        *["--entrypoint", python or "python3", image, "-c", ENTER, path, *argv],
+    ]
+
+
+def as_it_is(image: str, own: Any, values: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    """The command that runs the image's own entry point; the node agent stays outside, and runs this.
+
+    Args:
+        own: ``entrypoint`` and ``args`` in place of the image's.
+        values: variables for the container alone. None is secret; docker would take some for its own.
+        names: variables that it gets of the agent's environment: secrets are read there.
+    """
+    entrypoint = list(own["entrypoint"])
+    return [
+        *_start(),
+        *[word for name in sorted(values) for word in ("--env", f"{name}={values[name]}")],
+        *[word for name in sorted(names) for word in ("--env", name)],
+        *[word for word in entrypoint[:1] for word in ("--entrypoint", word)],
+        *[image, *entrypoint[1:], *own["args"]],
+    ]
+
+
+def _start() -> list[str]:
+    return [
         *["docker", "run", "--rm", "--init", "--name", NAME, "--gpus", "all", "--network", "host"],
         *["--ipc", "host"],  # the VM's own shared memory, half of its RAM: data loaders pass batches in it
         *[word for limit in LIMITS for word in ("--ulimit", limit)],
         *[word for path in DEVICES if os.path.exists(path) for word in ("--device", path)],
         *[word for path in FOLDERS if os.path.isdir(path) for word in ("--volume", f"{path}:{path}")],
-        *["--stop-timeout", "90", "--user", "0:0", "--volume", f"{root}:{root}", "--workdir", home],
-        *["--entrypoint", python or "python3", image, "-c", ENTER, path, *argv],
+        *["--stop-timeout", "90", "--volume", f"{BUCKETS}:{BUCKETS}:rslave"],
     ]
+
+
+def kill() -> None:
+    """End everything in the container now; docker's own process passes no SIGKILL on."""
+    with contextlib.suppress(OSError):
+        processes.output_of(["docker", "kill", NAME], within_s=KILL_S)
 
 
 def run(call: Call, command: list[str], env: Mapping[str, str], given: bytes = b"") -> str | None:

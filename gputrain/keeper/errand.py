@@ -11,12 +11,15 @@ import re
 import time
 
 from gputrain.entrypoint import contract, host, processes
+from gputrain.entrypoint.cloud import Bucket
 
-from .cloud import Bucket
+from .fence import MINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .fence import Fence
 
 EVERY_S = 5.0
 """How often the bucket is asked: 17,280 times a day, for 0.7 cents."""
@@ -45,6 +48,11 @@ class Errand:
         host.put(os.path.join(self._folder, contract.STACKS_ASK), nonce)
         self._answer(contract.STACKS_FILE.format(nonce=nonce, node_rank=self._rank))
 
+    def tell(self, says: str) -> None:
+        """Tell the agent that it is to leave, as the job's record says."""
+        os.makedirs(self._folder, exist_ok=True)
+        host.put(os.path.join(self._folder, contract.RECORD_SAYS), says)
+
     def _answer(self, name: str) -> None:
         until = time.monotonic() + ANSWER_S
         while time.monotonic() < until:
@@ -55,9 +63,12 @@ class Errand:
             time.sleep(0.1)
 
 
-def send_out(errand: Errand) -> None:
-    """Have it done by a process of its own, for as long as this one lives, whatever program it becomes."""
-    parent = processes.before_fork()
+def send_out(errand: Errand, fence: Fence) -> None:
+    """Have it done by a process of its own, for as long as this one lives, whatever program it becomes.
+
+    It also asks the job's record.
+    """
+    parent = os.getpid()
     if os.fork():
         return
     try:
@@ -67,6 +78,9 @@ def send_out(errand: Errand) -> None:
             os.dup2(silent, fd)
         while True:
             with contextlib.suppress(OSError):  # without the network nobody asks
+                says = fence.while_running()
+                if says != MINE:
+                    errand.tell(says)
                 errand.round()
             time.sleep(EVERY_S)
     finally:

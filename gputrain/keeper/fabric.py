@@ -4,7 +4,7 @@ A node does it whole or fails: a gang of which one node fell back to sockets wou
 Sources of all words: slurm-gcp's prologs @13fd92b, cluster-toolkit's blueprints @1047080, Google's GKE
 installers @992db81, read 2026-11-22. Nobody here has run them on such a machine.
 
-TCPXO needs more of an Ubuntu kernel on an A3 Mega: a module, and its GPUs' neighbours as devices.
+TCPXO needs more of the kernel on an A3 Mega: a module, and its GPUs' neighbours as devices.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ import os
 import shutil
 import socket
 import struct
-import tempfile
 import time
 
+from gputrain.entrypoint.cloud import metadata
+
 from . import container
-from .cloud import metadata
-from .install import install
+from .devices import install
 from .keeper import Failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Mapping
 
-    from .install import Call
+    from .devices import Call
     from .keeper import Keeper
 
 VOLUMES = {"gib": "/usr/local/gib:/var/lib/gib", "tcpxo": "/var/lib:/var/lib", "tcpx": "/var/lib:/var/lib"}
 """Where the image of each plugin installs to."""
 
+HELPER = "/dev/dmabuf_import_helper"
 DAEMON = "receive-datapath-manager"
 DAEMONS = {
     "tcpxo": (
-        ("--volume", "/dev/dmabuf_import_helper:/dev/dmabuf_import_helper"),
+        ("--volume", f"{HELPER}:{HELPER}"),
         ("--num_hops=2", "--num_nics=8", "--uid=", "--alsologtostderr"),
     ),
     "tcpx": (
@@ -132,7 +133,12 @@ def _have_devices(keeper: Keeper, networking: str) -> None:
             f" drivers for them, such as ubuntu-accelerator-*, {INSTEAD}"
         )
     if networking == "tcpxo":
-        import_helper(keeper.call)
+        keeper.call(["modprobe", "import-helper"])
+        if not os.path.exists(HELPER):
+            raise Failed(
+                f"this boot image has no {HELPER}, through which TCPXO reads a GPU's memory: take one for"
+                f" A3 Mega, such as slurm-gcp's or your own with the module import-helper, {INSTEAD}"
+            )
         apertures(keeper.call)
     if networking == "tcpx":
         os.makedirs(TCPX, exist_ok=True)
@@ -193,51 +199,9 @@ def _have_libraries(folder: str) -> None:
         raise Failed(f"the plugin left no libnccl-net in {folder}: take another with nccl_plugin=, {INSTEAD}")
 
 
-HELPER = "/dev/dmabuf_import_helper"
-PACKAGE, VERSION = "dmabuf-import-helper", "1.1"
-LISTS = {
-    "artifact-registry": "deb http://packages.cloud.google.com/apt"
-    " apt-transport-artifact-registry-stable main\n",
-    "gpudirect-tcpxo": "deb [arch=all trusted=yes] ar+https://us-apt.pkg.dev/projects/gce-ai-infra"
-    " gpudirect-tcpxo-apt main\n",
-}
-PATCH = 's/MODULE_IMPORT_NS(DMA_BUF)/MODULE_IMPORT_NS("DMA_BUF")/'
-"""The package is of a time before kernel 6.13, which wants a text there."""
-
 APERTURE = "0x1ae0", "0x0084"
 """Vendor and device of what lets a network interface write into a GPU."""
 APERTURES = "/dev/aperture_devices"
-
-
-def import_helper(call: Call) -> None:
-    """Have the module that lets the daemon import a GPU's memory. Raises Failed, and as ``call``."""
-    call(["modprobe", "import-helper"])
-    if os.path.exists(HELPER):
-        return
-    faults = [_install_from(call, "artifact-registry", "apt-transport-artifact-registry", "dkms")]
-    faults += [_install_from(call, "gpudirect-tcpxo")]
-    with tempfile.TemporaryDirectory() as folder:
-        source = f"/usr/src/{PACKAGE}-{VERSION}"
-        module = ["-m", PACKAGE, "-v", VERSION]
-        for words in (
-            ["sh", "-c", f"cd {folder} && apt-get download {PACKAGE} && dpkg-deb -x *.deb / "],
-            ["sed", "-i", PATCH, f"{source}/import-helper.c"],
-            ["dkms", "add", *module],
-            ["dkms", "build", *module],
-            ["dkms", "install", *module],
-            ["modprobe", "import-helper"],
-        ):
-            code, said = call(words)
-            faults += [said[-500:]] if code else []
-    if not os.path.exists(HELPER):
-        told = "; ".join(filter(None, faults)) or "it was built, and the kernel does not show it"
-        raise Failed(f"TCPXO needs {HELPER}, which {PACKAGE} brings, and there is none: {told}")
-
-
-def _install_from(call: Call, source: str, *packages: str) -> str:
-    with open(f"/etc/apt/sources.list.d/{source}.list", "w") as file:
-        file.write(LISTS[source])
-    return install(call, *packages) or ""
 
 
 def apertures(call: Call) -> None:

@@ -34,7 +34,17 @@ if TYPE_CHECKING:
         Tuple,
     )
 
-    from .board import StatusBoard
+    class StatusBoard(Protocol):
+        """Where it is told how far the job has come; no call holds up a limit."""
+
+        def tell(self, document: Dict[str, Any]) -> None:
+            """Show this document from now on, as soon as that can be done."""
+
+        def word(self) -> str:
+            """Why the job should stop; empty while it should not."""
+
+        def last(self, document: Dict[str, Any]) -> None:
+            """Show the document of a job that has ended, with patience."""
 
     class Site(Protocol):
         """Where agents run."""
@@ -63,6 +73,9 @@ if TYPE_CHECKING:
         def have_ranks(self, agents: Sequence[int]) -> bool:
             """Whether ranks run below the agents."""
 
+        def node_ended(self, node_rank: int) -> None:
+            """The agent of a node has ended, with a result or without."""
+
         def has_a_result(self) -> bool:
             """Whether an agent has said its last word: one whose container cannot end has not ended."""
 
@@ -78,7 +91,7 @@ STARTING_TICK_S = 0.05
 STRANDED_S = 5.0
 """How long agents may go on after one of them ended before any rank ran: they wait for what cannot come."""
 ENDING_S = 65.0
-"""How much longer than the ranks' time to save an agent may take: 60 s is the gang's limit for a verdict."""
+"""How much longer than the ranks' time to save an agent may take: 60 s is a node's limit for its end."""
 RESTART_AFTER_S = 1.0
 HALTED = "the unit gputrain was stopped or restarted, or its VM shut down, before the agent had a result"
 AGAIN = {contract.NODE_LOST: "a node was lost", contract.STOPPED: "it was stopped from outside"}
@@ -190,7 +203,10 @@ class Keeper:
             is_starting = self.document["phase"] == status.STARTING
             if is_starting and self._agents and self._machine.have_ranks(running):
                 self.tell(status.RUNNING)
-            due = self.rules.at(time.monotonic(), self.asked or self._board.word(), self._leave_by())
+            word = self._board.word()
+            if word != status.SUPERSEDED:
+                word = self.asked or word
+            due = self.rules.at(time.monotonic(), word, self._leave_by())
             if self.rules.stop and not running:
                 raise Stopped
             if due:
@@ -212,7 +228,10 @@ class Keeper:
         """Let a moment pass, and take in which children have ended and whether this one is asked to end."""
         if processes.wait(seconds):
             self.asked = self._machine.asked
-        self.endings.update(processes.reap())
+        ended = processes.reap()
+        self.endings.update(ended)
+        for pid in ended.keys() & self._agents.keys():
+            self._machine.node_ended(self._agents[pid])
         has_ended = any(pid in self.endings for pid in self._agents)
         if not self._first_ending_at and (has_ended or (self._agents and self._machine.has_a_result())):
             self._first_ending_at = time.monotonic()

@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 
-from .cloud import Bucket, CallFailed, order
+from gputrain.entrypoint.cloud import Bucket, CallFailed, order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,11 @@ it: another one may know no driver of this machine, nor its GPU. A requirement t
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +29,8 @@ ELSEWHERE = ("PIP_PREFIX", "PIP_ROOT", "PIP_TARGET", "PIP_USER")
 """Variables of an image by which pip would install somewhere else."""
 
 READY = "ready"
+_FILE = re.compile(r"\s*(?:-[rc]|--requirement|--constraint)[\s=]*(\S+)")
+_PATH = re.compile(r"\s*(?:(?:-e|--editable)[\s=]*)?(?:[\w.-]+\s*@\s*)?(?:file://)?(\.{0,2}/[^\s;\[]+|\.)")
 SHOWN = 4000
 """Characters of what pip said that are told."""
 
@@ -45,8 +49,20 @@ class Unmet(Refused):
 
     def __init__(self, what: str, said: str) -> None:
         self.lines = said.strip()[-SHOWN:].splitlines()
-        errors = said.partition("ERROR: ")[2].splitlines() or self.lines[-1:]
+        errors = said.partition("ERROR: ")[2].splitlines() or _cause_of_build(said) or self.lines[-1:]
         super().__init__("{}: {}".format(what, " ".join(filter(None, map(str.strip, errors)))[:SHOWN]))
+
+
+def _cause_of_build(said: str) -> list[str]:
+    """The last line of what a failed build printed, and of which requirement: pip ends with a note only."""
+    build = re.search(r"\[\d+ lines? of output\]\n(.*?)\n\s*\[end of output\]", said, re.DOTALL)
+    lines = [line.strip() for line in build[1].splitlines() if line.strip()] if build else []
+    of = (
+        re.findall(r"^ *(?:Processing|Collecting) (\S+)", said[: build.start()], re.MULTILINE)
+        if build
+        else []
+    )
+    return [f"{of[-1]}: {lines[-1]}" if of else lines[-1]] if lines else []
 
 
 class Environment:
@@ -82,10 +98,7 @@ def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
     import fcntl  # not on Windows, where `Local` says so itself
 
     words = list(requirements)
-    asked = list(words)
-    if words[0] == "-r":
-        with open(words[1], encoding="utf-8") as file:
-            asked.append(file.read())
+    asked = inputs(words)
     below = list(installed() if outer is None else outer)
     about = [sys.version, sys.prefix, below, asked]
     key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
@@ -98,6 +111,42 @@ def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
             with open(os.path.join(environment.root, READY), "w"):
                 pass
     return environment
+
+
+def read_file(path: str) -> str:
+    """The text of a file of requirements, as pip reads it: by its byte order mark, else UTF-8."""
+    with open(path, "rb") as file:
+        content = file.read()
+    is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf_16 else "utf-8-sig", "replace")
+
+
+def inputs(words: Sequence[str]) -> list[str]:
+    """What pip reads for requirements: them, the files they include, and packages named by their path."""
+    found, seen = list(words), set()
+    lines = [(" ".join(words), "")] if words[:1] == ["-r"] else [(word, "") for word in words]
+    while lines:
+        line, folder = lines.pop()
+        file, package = _FILE.match(line), _PATH.match(line)
+        path = os.path.realpath(os.path.join(folder, file[1])) if file else package[1] if package else ""
+        if not path or path in seen or not os.path.exists(path):
+            continue
+        seen.add(path)
+        if file:
+            text = read_file(path)
+            found.append(text)
+            lines += [(one, os.path.dirname(path)) for one in text.splitlines()]
+        else:
+            found += _stamps(path)
+    return found
+
+
+def _stamps(path: str) -> list[str]:
+    """Size and time of a file, or of each file in a folder."""
+    files = [path] if os.path.isfile(path) else []
+    files += [os.path.join(top, name) for top, _, names in os.walk(path) for name in names]
+    stats = [(one, os.stat(one)) for one in sorted(files) if os.path.isfile(one)]
+    return [f"{one} {stat.st_size} {stat.st_mtime_ns}" for one, stat in stats]
 
 
 def installed() -> list[str]:

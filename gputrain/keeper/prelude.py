@@ -2,8 +2,8 @@
 """What happens in the container between the code's arrival and the node agent's start.
 
 It travels with the code and the agent, and runs on the image's own Python, 3.7 or newer, without packages:
-node 0 takes the job's lock, the nodes share a secret, secrets are read by reference, requirements are
-installed, and the agent takes over.
+the record is asked whether this attempt may train, node 0 takes the attempt's claim, secrets are read by
+reference, requirements are installed, and the node's supervisor takes over.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ import tempfile
 import time
 
 from gputrain.entrypoint import contract
+from gputrain.entrypoint.cloud import Bucket, call, order
 
-from .cloud import Bucket, call, order
 from .errand import Errand, send_out
+from .fence import MINE, Fence
 from .packages import Refused, install, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-TOKEN_EVERY_S = 2.0
-CANCELLED = "cancelled"
-"""In the lock: somebody has cancelled the job, and took the lock so that nothing of it begins."""
+CLAIM_EVERY_S = 2.0
 
 
 def main() -> None:
@@ -47,17 +46,28 @@ def main() -> None:
 def prepare(job: Any) -> str:
     """Take the steps; the Python that the agent and the ranks run on."""
     rank, count = place(os.environ)
-    if job.get("lock"):
-        bucket = Bucket(job["storage"], job["bucket"])
+    record, attempt, claim = (
+        os.environ.pop(name, "") for name in (contract.RECORD, contract.ATTEMPT_ID, contract.CLAIM)
+    )
+    bucket = Bucket(job["storage"], job["bucket"])
+    fence = Fence(bucket, record, attempt) if record else None  # a job that gcloud made has none
+    if fence:
+        heed(fence.at_boot())
         if rank == 0:
-            hold_lock(bucket, job["lock"])
-        if count > 1:
-            os.environ[contract.TOKEN] = shared_token(bucket, job["lock"] + "-token", rank == 0)
+            hold_claim(bucket, fence, claim)
+    if count > 1 and claim:
+        os.environ[contract.RUN_DIR] = "%s/%s/%s" % (job["storage"], job["bucket"], os.path.dirname(claim))
+    if fence:
+        if rank and count > 1:
+            follow_claim(bucket, fence, claim)
         results = os.environ[contract.RESULT_DIR] = tempfile.mkdtemp(prefix="gputrain-results-")
-        send_out(Errand(bucket, job["lock"] + "-", results, rank))
+        send_out(Errand(bucket, claim + "-", results, rank), fence)
     for name, reference in sorted((job.get("secrets") or {}).items()):
         os.environ[name] = read_secret(job["secretmanager"], reference)
     os.environ[contract.CODE_DIR] = os.getcwd()
+    for name in filter(os.environ.get, (contract.CHECKPOINT_DIR, contract.OUTPUT_DIR)):
+        with contextlib.suppress(OSError):  # of a mounted bucket, where no folder is there by itself
+            os.makedirs(os.environ[name], exist_ok=True)
     if not job.get("requirements"):
         return sys.executable
     environment = install(job["requirements"], tempfile.gettempdir())
@@ -77,59 +87,52 @@ def place(environ: Any) -> tuple[int, int]:
         return 1, 1  # the agent says what is wrong with it
 
 
-def hold_lock(bucket: Bucket, name: str) -> None:
-    """Make this job the one that takes effect, or end with 0 where another one already has.
+def heed(says: str) -> None:
+    """End where the job's record wants that: with 0, since the platform starts again what ends otherwise."""
+    if says != MINE:
+        say("%s, as the job's record says: this attempt does not train" % says, "NOTICE")
+        sys.exit(0)
 
-    A service without request ids may start a job twice: an object that only one of them can create decides.
-    A restart of the same job finds its own name in it.
+
+def hold_claim(bucket: Bucket, fence: Fence, name: str) -> None:
+    """Make this job the one of its attempt that trains, or end with 0 where another one is.
+
+    A service without request ids may start a job twice. A restart of the same job finds its own id.
     """
+    me = own_id()
+    if me and not fence.claims(name, me):
+        follow_claim(bucket, fence, name)
+
+
+def follow_claim(bucket: Bucket, fence: Fence, name: str) -> None:
+    """Wait for node 0 to take the attempt's claim; end with 0 where another job than this one holds it."""
+    me, patience = own_id(), time.monotonic() + seconds_to_join()
+    holder = bucket.get(name) if me else b""
+    while holder is None:
+        heed(fence.while_running())
+        if time.monotonic() > patience:
+            say("node 0 took no claim in time: it never came this far", "ERROR")
+            sys.exit(contract.NODE_LOST)
+        time.sleep(CLAIM_EVERY_S)
+        holder = bucket.get(name)
+    holder = holder.decode("utf-8", "replace")
+    if me and holder != me:
+        say("superseded: job %s of the same attempt trains; this one does nothing" % holder[:30], "NOTICE")
+        sys.exit(0)
+
+
+def own_id() -> str:
     me = os.environ.get("CLOUD_ML_JOB_ID", "")
     if not me:
         say("this platform tells no job id: two jobs of the same key would both run", "WARNING")
-        return
-    mine = "%s 0 %s" % (me, os.urandom(8).hex())
-    if bucket.put(name, mine.encode(), if_generation="0") is not None:
-        return
-    held = (bucket.get(name) or b"").decode("utf-8", "replace")
-    if held == mine:  # the answer to the first try was lost
-        return
-    number, _, restarts = held.partition(" ")
-    if number != me:
-        with contextlib.suppress(OSError):  # for whoever looks once nobody has the lock any more
-            bucket.put(f"{name}-{contract.IDLE}-{me}", b"")
-        if number == CANCELLED:
-            say("it was cancelled before it began; it does nothing", "NOTICE")
-        else:
-            say("superseded: job %s of the same key runs already; this one does nothing" % number, "NOTICE")
-        sys.exit(0)
-    count = int(restarts) + 1 if restarts.isdecimal() else 1
-    try:  # beside the holder, for whoever watches; a job runs on where that is refused
-        bucket.put(name, b"%s %d" % (me.encode(), count))
-    except OSError as error:
-        say("the restart cannot be noted: %s" % error, "WARNING")
-    say("started again, restart %d" % count, "NOTICE")
-
-
-def shared_token(bucket: Bucket, name: str, is_node_0: bool) -> str:
-    """The secret of this job's agents: node 0 makes it, once for all restarts, the others read it."""
-    patience = time.monotonic() + seconds_to_join()
-    if is_node_0:
-        bucket.put(name, os.urandom(32).hex().encode(), if_generation="0")
-    while True:
-        token = bucket.get(name)
-        if token:
-            return str(token.decode("utf-8", "replace"))
-        if time.monotonic() > patience:
-            say("node 0 made no secret for the agents in time: it never came this far", "ERROR")
-            sys.exit(contract.NODE_LOST)
-        time.sleep(TOKEN_EVERY_S)
+    return me
 
 
 def seconds_to_join() -> float:
     try:
         return float(os.environ.get(contract.JOIN_TIMEOUT) or contract.ENVIRONMENT[contract.JOIN_TIMEOUT][1])
     except ValueError:
-        return 0.0  # the agent says what is wrong with it
+        return 0.0  # the node's supervisor says what is wrong with it
 
 
 def read_secret(api: str, reference: str) -> str:

@@ -5,6 +5,8 @@ Both keepers go by it: the supervisor of a job on this machine, and the one on a
 
 from __future__ import annotations
 
+from .status import SUPERSEDED
+
 NOTHING, ASK, KILL = "", "ask", "kill"
 
 TICK_S = 0.2
@@ -37,9 +39,11 @@ class Rules:
         """What to do now.
 
         Args:
-            word: why somebody wants the job to stop; empty: nobody does.
+            word: why somebody wants the job to stop; empty: nobody does. `SUPERSEDED` gives nobody time.
             leave_by: when the rest has to go, since some have gone; no word of failure or wish.
         """
+        if word == SUPERSEDED and self.stop != SUPERSEDED:
+            self.stop, self._kill_at = SUPERSEDED, now
         if not self.stop:
             self.stop = word or (self._over if now >= self._deadline else "")
         if self._kill_at == _NEVER:

@@ -1,8 +1,8 @@
-"""One VM of the gang, from its boot to its end.
+"""One VM of a job, from its boot to its end.
 
-It makes sure that this gang is the one that counts and that the GPUs are there, runs the node agent (on
-the image, or in the user's container), and removes its own VM. A VM that boots a second time does not
-train again.
+It makes sure that this attempt is the one that counts and that the GPUs are there, and runs the node agent,
+on the image or in the user's container. Once it has ended, systemd removes its VM. A VM that boots a second
+time does not train again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ import threading
 import time
 
 from gputrain.entrypoint import contract, processes
+from gputrain.entrypoint.cloud import CallFailed, call, metadata
 
-from . import container, disks, fabric, gpus
+from . import container, devices, fabric
 from .bucket import StatusBucket, right_to
-from .cloud import call, metadata
+from .fence import MINE
 from .journal import Journal, follow
-from .keeper import ENDING_S, Failed, Keeper, grace_s
-from .mirrors import Mirrors
+from .keeper import ENDING_S, Failed, Keeper, Stopped, grace_s
+from .mounts import Mounts
 from .rules import Rules
-from .startup import power_off
-from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SHUTDOWN, WAITING
+from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SHUTDOWN, SUPERSEDED, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import AbstractSet, Any, Dict, Sequence
 
+
 ROOT = "/var/lib/gputrain"
+PROGRAM = os.path.join(ROOT, ".gputrain", "agent.pyz")
+"""As the startup script brings it: this very program."""
+
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 """How docker tells of signals: the agent was there, and nobody let it finish."""
 
@@ -46,9 +50,6 @@ Google counts from the VM's start, and presses its power button then: whichever 
 
 LINES_S = 10.0
 """How long the last lines of an agent that has ended may take, should somebody else hold its output open."""
-
-BUTTON_S = 600
-"""How long the power button may take after this VM was deleted."""
 
 
 class Running(Exception):
@@ -74,9 +75,8 @@ class Vm:
         self.saves_s = grace_s(str(job["env"].get(contract.GRACE, "")))
         self.patience_s = self.saves_s + ENDING_S
         self._began = time.monotonic()
-        self._mirrors = Mirrors(job, ROOT, self.data, self.rank, self.journal)
+        self._mounts = Mounts(job, self.data, self.journal)
         self._agent, self._lines = 0, threading.Thread()
-        self._killed = os.path.join(self.home, "results", contract.KILLED)
         self._caches: Dict[str, str] = {}
         self._network: Dict[str, str] = {}
 
@@ -94,7 +94,7 @@ class Vm:
     def keeper(self) -> Keeper:
         """Who looks after this node."""
         who = {"node_rank": self.rank, "vm_id": metadata("id"), "zone": self.job["zone"]}
-        return Keeper(self.board, self, attempt=self.job["attempt"], **who)
+        return Keeper(self.board, self, attempt=0, **who)
 
     def waiting(self) -> Rules:
         """A VM bills while it waits."""
@@ -106,33 +106,46 @@ class Vm:
 
     def wait(self, keeper: Keeper) -> None:
         """The disks are mounted, the GPUs come up, and what containers and NCCL need is brought."""
+        self._pass(keeper)
         if self.was_here:
             again = "its VM was rebooted, or the unit there restarted: the job starts again as a whole only"
             raise Failed(again, why=RESTARTED)
         keeper.tell(WAITING)
-        if disks.mount(keeper.call, self.data, self.journal.say):
+        if devices.mount_local_ssds(keeper.call, self.data, self.journal.say):
             self._caches = {"XDG_CACHE_HOME": os.path.join(self.data, "cache")}
         os.makedirs(os.path.join(self.data, "tmp"), exist_ok=True)
-        gpus.wait(keeper, self.job["gpus"], self.job["driver_wait_s"])
+        devices.wait_for_gpus(keeper, self.job["gpus"], self.job["driver_wait_s"])
         wanted = self.job["fabric"]
         if self.job["image"] or fabric.needs_engine(wanted):
             container.prepare(keeper.call, self.data if self._caches else None, self.journal.say)
         if wanted:
             self._network = fabric.prepare(keeper, wanted, self.journal.say)
 
-    def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
-        env = self._environment(attempt)
+    def _pass(self, keeper: Keeper) -> None:
+        """Go on as the current attempt. Raises Stopped where it is not, Failed where nobody can tell."""
+        try:
+            said = self.board.fence.at_boot(keeper.sleep)
+        except CallFailed as error:
+            raise Failed(f"whether this VM may train cannot be read: {hint(self, error)}") from None
+        if said != MINE:
+            keeper.rules.stop = said
+            raise Stopped
+
+    def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:  # noqa: ARG002  # it is a `Site`
+        env = self._environment()
         for variable, name in ((contract.CHECKPOINT_DIR, "checkpoints"), (contract.OUTPUT_DIR, "output")):
-            is_strict = name == "checkpoints"  # half an output, a log for one, is better than none
-            env[variable] = self._mirrors.fill(keeper, self.job[name], name, self._killed, is_strict)
+            env[variable] = self._mounts.folder(keeper, self.job[name])
+        image, own = self.job["image"], self.job.get("as_it_is")
+        if own:
+            env = self._run_as_it_is(own, env)
         order = os.path.join(self.home, "order.json")
         with open(os.open(order, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(self.job["order"], file)
-        argv = ["-c", LOADER, ROOT, order]
-        image = self.job["image"]
+        argv = ["-c", LOADER, PROGRAM, order]
         if image:
             self.journal.say(f"pulling {image}")
             container.fetch(image, keeper.call)
+        if image and not own:
             command = container.words(image, self.job["python"], argv, env, ROOT, self.home)
             env = {}
         else:
@@ -144,23 +157,41 @@ class Vm:
             os.close(out)
         return {self._agent: self.rank}
 
+    def _run_as_it_is(self, own: Any, env: Dict[str, str]) -> Dict[str, str]:
+        """Have the agent run the image; the environment of the agent, which is outside."""
+        kept = contract.CHECKPOINT_DIR, contract.OUTPUT_DIR
+        job, asked = self.job, {**self._network, **self.job["env"]}
+        values = {name: asked[name] for name in asked if not name.startswith("GPUTRAIN_")}
+        told = {*kept, contract.NODE_RANK, contract.MASTER_ADDR, *job["order"]["secrets"], *asked}
+        names = sorted(told - set(values))
+        job["order"]["argv"] = container.as_it_is(job["image"], own, values, names)
+        return {name: value for name, value in env.items() if name not in values}
+
     def have_ranks(self, agents: Sequence[int]) -> bool:  # noqa: ARG002  # it is a `Site`
         """Nobody sees into a container."""
         return True
+
+    def node_ended(self, node_rank: int) -> None:
+        """The others see it by its status."""
 
     def has_a_result(self) -> bool:
         """A process stuck in the driver keeps its container, and docker with it, after the agent has gone."""
         return self._result() is not None
 
     def spared(self) -> AbstractSet[int]:
-        """What the ranks wrote last is still sent."""
-        return self._mirrors.pids
+        """What the ranks wrote last still goes into the bucket; not beside another attempt."""
+        return frozenset() if self.board.word() == SUPERSEDED else self._mounts.pids
 
     def finish(self, keeper: Keeper) -> Dict[str, Any]:
+        if keeper.rules.stop == SUPERSEDED:
+            if self._agent and self.job["image"]:
+                container.kill()
+            return {}
+        if self._agent and self.job.get("as_it_is"):
+            container.kill()  # docker's own process may have been killed beside it
         ending = keeper.endings.get(self._agent)
-        if self._agent and (ending is None or ending.signal or ending.exit_code in KILLED):
-            processes.note_killed(self._killed, time.time())  # and with it its ranks, whatever they wrote
-        told = {"unsaved": self._mirrors.end(keeper), "result": self._result()}
+        self._mounts.end(keeper)
+        told = {"result": self._result()}
         if ending is None:
             return told
         self._lines.join(LINES_S)
@@ -184,16 +215,14 @@ class Vm:
             return None if head else json.loads(told)
         return None
 
-    def _environment(self, attempt: int) -> Dict[str, str]:
+    def _environment(self) -> Dict[str, str]:
         """The user's variables, and where this node stands in the gang."""
         job, address = self.job, metadata("network-interfaces/0/ip")
-        first = "{}.{}.c.{}.internal".format(job["names"][0], job["zone"], job["project"])
         own = {
-            contract.ATTEMPT: str(attempt),
-            contract.TOKEN: self.board.token,
+            contract.ATTEMPT: job["attempt"],
+            contract.RUN_DIR: "{storage}/{bucket}/{folder}{attempt}/".format(**job),
             contract.NODE_RANK: str(self.rank),
             contract.NODE_NAMES: ",".join(job["names"]),
-            contract.COORDINATOR: f"{first if self.rank else address}:29400",
             contract.LOCAL_ADDR: address,
             contract.RESULT_DIR: os.path.join(self.home, "results"),
             contract.LOG_DIR: self.journal.ranks,
@@ -210,9 +239,9 @@ class Vm:
         return next((path for path in found if keeper.call([path, "-c", PROBE])[0] == 0), found[0])
 
 
-def remove(vm: Vm, name: str, accept: Sequence[int] = ()) -> None:
+def remove(job: Any, name: str, accept: Sequence[int] = ()) -> None:
     """Delete a VM of this gang. Raises CallFailed for a status that is not in ``accept``."""
-    there = "{compute}/compute/v1/projects/{project}/zones/{zone}/instances/".format(**vm.job)
+    there = "{compute}/compute/v1/projects/{project}/zones/{zone}/instances/".format(**job)
     call("DELETE", there + name, accept=accept)
 
 
@@ -225,75 +254,53 @@ def remove_silent(vm: Vm) -> None:
     silent = []
     try:
         silent = [name for name in vm.board.silent() if name != vm.name]
-    except (OSError, ValueError, AttributeError) as error:  # the lock may hold anything
+    except (OSError, ValueError) as error:  # a bucket may answer anything
         vm.journal.say(f"a node that never said a word may be left: {error}", "WARNING")
     for name in silent:
         try:
-            remove(vm, name, accept=(404,))  # another peer was first
+            remove(vm.job, name, accept=(404,))  # another peer was first
             vm.journal.say(f"{name} never said a word: it is deleted", "NOTICE")
         except (OSError, ValueError) as error:  # noqa: PERF203  # one that stays keeps no other
             vm.journal.say(f"{name}, which never said a word, may be left: {error}", "WARNING")
 
 
-def remove_self(vm: Vm, goes_down: bool) -> None:
-    """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
-    vm.journal.serial.flush()
-    goes_down = processes.wait(0) or goes_down
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # now: the button may be pressed before the reply comes
-    try:
-        remove(vm, vm.name)
-        time.sleep(0 if goes_down else BUTTON_S)
-    except Exception as error:  # noqa: BLE001  # whichever it is, it must not keep the VM
-        told = f"this VM may not delete itself ({error}): it is powered off, and removed later"
-        vm.journal.say(told, "WARNING")
-    end_bill(goes_down)
+def hint(vm: Vm, error: OSError) -> str:
+    """A fault of the bucket, and what may be behind it."""
+    right = right_to(vm.job)
+    return f"{error}: is there Private Google Access or Cloud NAT, and has the VM's account {right}?"
 
 
-def end_bill(goes_down: bool = False) -> None:
-    """End the bill for all of this VM but its disk: power it off; the system's signal ends this process."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    power_off(goes_down)
-
-
-def run(vm: Vm) -> bool:
-    """Run this node to its end; whether the VM goes down by itself."""
+def run(vm: Vm) -> None:
+    """Run this node to its end."""
     keeper = vm.keeper()
-    if not vm.board.holds_lock():
-        vm.journal.say("superseded: other VMs have the job, and this one does nothing", "NOTICE")
-        return False
     try:
         keeper.keep()
     except Exception:  # noqa: BLE001  # a fault of the keeper's own is told, and ends the VM as any end does
         keeper.crashed()
     if keeper.rules.stop in (ABSENT, RUN_LIMIT):  # whoever cancels deletes by itself
         remove_silent(vm)
-    return bool(keeper.asked)
 
 
 def main() -> None:
-    processes.hold_signals()  # before there are threads, which would take them
+    """Run this node; with the word ``remove``, which systemd says once the unit has ended, delete its VM."""
+    if sys.argv[1:] == ["remove"]:
+        remove(json.loads(metadata("attributes/gputrain-job")), metadata("name"), accept=(400, 404))
+        return
+    processes.hold_signals()
     processes.adopt_orphans()
     try:
         vm = Vm(json.loads(metadata("attributes/gputrain-job")))
-    except Running:  # a person ran the startup script by hand: the job and its VM are left alone
-        with contextlib.suppress(OSError):
-            sys.stderr.write("gputrain: this job runs here already\n")
+    except Running:  # a person ran this by hand: the job and its VM are left alone
+        sys.stderr.write("gputrain: this job runs here already\n")
         return
-    except Exception as error:  # noqa: BLE001  # whichever it is: nobody else ends this VM
-        sys.stderr.write(f"gputrain: this VM cannot tell what its job is, and powers off: {error!r}\n")
-        end_bill()
-        return
-    goes_down = False
+    except Exception as error:  # noqa: BLE001  # whichever it is: systemd powers off what fails
+        sys.exit(f"gputrain: this VM cannot tell what its job is, and powers off: {error!r}")
     try:
-        goes_down = run(vm)
+        run(vm)
     except OSError as error:
-        vm.journal.say(
-            f"the bucket cannot be reached ({error}): is there Private Google Access or Cloud NAT, and has"
-            f" the VM's account {right_to(vm.job)}?",
-            "ERROR",
-        )
+        vm.journal.say(f"the bucket cannot be reached: {hint(vm, error)}", "ERROR")
     finally:
-        remove_self(vm, goes_down)
+        vm.journal.serial.flush()
 
 
 if __name__ == "__main__":

@@ -2,10 +2,9 @@
 
 from gputrain.planning.attempts import Attempt, Ledger, Outcome
 from gputrain.planning.candidates import Candidate, Wanted, candidates
-from gputrain.planning.ladder import Blocks, Ladder
-from gputrain.planning.offers import Fact, Refusal, allowed_models
+from gputrain.planning.failover import Blocks, Failover
+from gputrain.planning.offers import Fact, Limit, Network, Offer, Refusal, Supply, allowed_models
 from gputrain.planning.plan import GcloudJob, Plan, rank, weigh
-from gputrain.planning.supply import Limit, Network, Offer, Supply
 from gputrain.quota import Verdict
 
 __all__ = [
@@ -14,7 +13,7 @@ __all__ = [
     "Candidate",
     "Fact",
     "GcloudJob",
-    "Ladder",
+    "Failover",
     "Ledger",
     "Limit",
     "Network",

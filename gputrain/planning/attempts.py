@@ -8,6 +8,7 @@ from datetime import datetime
 
 import attrs
 
+from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import (
     AccessError,
     CapacityError,
@@ -18,13 +19,9 @@ from gputrain.errors import (
 )
 from gputrain.planning.candidates import Candidate
 from gputrain.quota import deciding, explained
-from gputrain.tables import Shown, Table
 
 KEPT = 1000
-"""Attempts that a ledger tells one by one; of more, like answers of a place are told as one.
-
-40 places that are asked every ten minutes for two weeks would be 80,000, with all that Google answered.
-"""
+"""The latest attempts that a ledger keeps: 40 places that are asked for two weeks would be 80,000."""
 LONGEST_ANSWER = 110
 SHOWN_PLACES = 4
 
@@ -47,18 +44,14 @@ class Outcome(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Attempt(Shown):
+class Attempt(TableDisplay):
     """One candidate that was tried: when, and what was answered."""
 
     candidate: Candidate
     at: datetime
-    """The last time, where like answers are told as one."""
     outcome: Outcome
     answer: str
     """For people, in one line."""
-    times: int = 1
-    """How many like answers of the place this is the last of."""
-    first_at: datetime = attrs.field(eq=False, repr=False)
     scope: Scope = Scope.CALL
     """How far a refusal reaches."""
     zones_available: tuple[str, ...] = ()
@@ -67,10 +60,6 @@ class Attempt(Shown):
     """Of the quota that was too small; None: it was not told."""
     error: GputrainError | None = attrs.field(default=None, eq=False, repr=False)
     """The whole refusal, Google's payload in its ``raw``."""
-
-    @first_at.default
-    def _(self) -> datetime:
-        return self.at
 
     def __str__(self) -> str:
         return " ".join(_row(self))
@@ -104,18 +93,11 @@ def refused(candidate: Candidate, error: GputrainError, at: datetime) -> Attempt
     )
 
 
-def accepted(candidate: Candidate, at: datetime, answer: str = "accepted") -> Attempt:
-    """The attempt that made the job, or found it made."""
+def accepted(candidate: Candidate, at: datetime) -> Attempt:
+    """The attempt that made the job, or found it made; it says where that has not all of its nodes."""
+    nodes, missing = candidate.num_nodes, candidate.missing_nodes
+    answer = f"accepted with {nodes} of {nodes + missing} nodes" if missing else "accepted"
     return Attempt(candidate=candidate, at=at, outcome=Outcome.ACCEPTED, answer=answer)
-
-
-def moved(
-    left: Candidate, place: str, at: datetime, *, region: str = "", has_run: bool = False
-) -> tuple[Attempt, Attempt]:
-    """What a job that was made at one place and has gone to another has met there; prices differ by place."""
-    there = attrs.evolve(left, place=place, region=region or place, price=None)
-    answer = "interrupted there, and it starts again elsewhere" if has_run else "no room after all"
-    return Attempt(candidate=left, at=at, outcome=Outcome.NO_ROOM, answer=answer), accepted(there, at)
 
 
 def passed_over(candidate: Candidate, at: datetime) -> Attempt:
@@ -160,7 +142,7 @@ def need_of(candidate: Candidate) -> float:
     return float(candidate.gpu_count * candidate.num_nodes)
 
 
-class Ledger(Shown, tuple[Attempt, ...]):
+class Ledger(TableDisplay, tuple[Attempt, ...]):
     """Attempts, oldest first. It shows itself as a table: in a terminal, in a notebook, and by ``print``."""
 
     __slots__ = ()
@@ -188,38 +170,14 @@ class Ledger(Shown, tuple[Attempt, ...]):
         return tuple(one for one in self if one.outcome is not Outcome.PASSED_OVER)
 
     @property
-    def asked(self) -> int:
-        """How often places were asked."""
-        return sum(one.times for one in self.tries)
-
-    def bounded(self) -> Ledger:
-        """The same where it is short; else with like answers of a place as one, the last of them."""
-        if len(self) <= KEPT:
-            return self
-        kept: dict[tuple[object, ...], Attempt] = {}
-        for one in self:
-            before = kept.pop(key := _like(one), None)  # so that the last that was asked stands last
-            times, first = (0, one.first_at) if before is None else (before.times, before.first_at)
-            kept[key] = attrs.evolve(one, times=times + one.times, first_at=first)
-        return Ledger(kept.values())
-
-    @property
     def _span(self) -> str:
         if not self:
             return "nothing was tried"
-        tries, since = self.asked, min(one.first_at for one in self)
+        tries, since = len(self.tries), min(one.at for one in self)
         return f"{tries} {'try' if tries == 1 else 'tries'} on {since:%Y-%m-%d}, times in UTC"
 
 
 _COLUMNS = ("at", "backend", "place", "runs on", "model", "answer")
-
-
-def _like(one: Attempt) -> tuple[object, ...]:
-    """What the ladder decides by: two answers that agree in it teach it no more than the last."""
-    where = one.candidate
-    asked = where.backend, where.place, where.machine_type, where.gpu, where.gpu_count
-    size = where.provisioning_model, where.num_nodes
-    return (*asked, *size, one.outcome, one.scope, one.is_final)
 
 
 def _row(one: Attempt) -> tuple[str, ...]:
@@ -230,9 +188,9 @@ def _row(one: Attempt) -> tuple[str, ...]:
 
 def _joint_row(alike: Sequence[Attempt], backend: str, gpus: str, model: str, said: str) -> tuple[str, ...]:
     places = few_places([one.candidate for one in alike])
-    tries = str(Ledger(alike).asked or "")
+    tries = str(len(Ledger(alike).tries) or "")
     return (
-        f"{min(one.first_at for one in alike):%H:%M}",
+        f"{min(one.at for one in alike):%H:%M}",
         f"{alike[-1].at:%H:%M}",
         tries,
         backend,

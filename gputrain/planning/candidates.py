@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from fractions import Fraction
@@ -11,11 +10,15 @@ from typing import Any
 import attrs
 
 from gputrain.catalog import Price, ProvisioningModel
+from gputrain.display.table import TableDisplay
 from gputrain.errors import UnknownGpuError
-from gputrain.fields import FaultCollector, instance, refused
+from gputrain.fields import Errors
 from gputrain.planning.offers import (
     Fact,
+    Network,
+    Offer,
     Refusal,
+    Supply,
     allowed_models,
     matches,
     refusing,
@@ -23,36 +26,23 @@ from gputrain.planning.offers import (
     unknown_gpu,
     unmet,
 )
-from gputrain.planning.supply import Network, Offer, Supply, told
 from gputrain.spec import TrainingSpec
-from gputrain.tables import Shown
 from gputrain.times import picked
 
 SHORTEST_RUN = timedelta(minutes=1)
-NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,1024}")
-"""Of a backend, a place, or what is asked for, as records keep it: each backend has a grammar of its own."""
-_price = attrs.converters.optional(instance(Price))
-_network = attrs.converters.optional(instance(Network))
 _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
 
 
-def _is_kept(one: Candidate, field: attrs.Attribute[str], value: str) -> None:
-    if not isinstance(value, str) or not NAME.fullmatch(value):
-        allowed = "1 to 1024 characters, none of them a control character"
-        what = f"a place of the backend {one.backend!r} is none"
-        raise refused(field.name, value, allowed, "tell whoever wrote it", what=what)
-
-
 @attrs.frozen(kw_only=True, cache_hash=True)
-class Candidate(Shown):
+class Candidate(TableDisplay):
     """One way the spec could run: machine x provisioning model x place."""
 
     backend: str
     gpu: str | None
     gpu_count: int | Fraction
     machine_type: str
-    place: str = attrs.field(validator=_is_kept)
-    region: str = attrs.field(validator=_is_kept)
+    place: str
+    region: str = attrs.field()
     """What a refusal of a whole region rules out with this place; its own where there is nothing wider."""
     provisioning_model: ProvisioningModel | None
     """None on a machine of one's own, where nothing is sold."""
@@ -151,7 +141,7 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
                 refusal = refusing(spec, supply.backend, offer, model)
                 if refusal is None:
                     priced = _priced(spec, supply, offer, model)
-                    refusal = None if priced else _unaffordable(spec, supply.backend, offer, model)
+                    refusal = None if priced else _unaffordable(spec, supply, offer, model)
                 if refusal is not None:
                     refusals.append(refusal)
                 elif blocked:
@@ -165,12 +155,12 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
 
 def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
     """A name that nobody knows is a slip of the pen: told as such, before anything is read."""
-    faults = FaultCollector("the spec")
+    faults = Errors("the spec")
     nearest: list[str] = []
     for request in spec.gpu:
         unknown = [unknown_gpu(request, supply) for supply in supplies]
         if unknown and (error := unknown[0]) is not None and None not in unknown:
-            faults.add("gpu", str(request), error.what, error.fix)
+            faults.add("gpu", str(request), "", error.fix, problem=error.what)
             nearest += error.nearest
     faults.raise_if_any(UnknownGpuError, nearest=tuple(dict.fromkeys(nearest)))
 
@@ -190,9 +180,9 @@ def _priced(
     spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
 ) -> list[Candidate]:
     result = []
-    network = told(supply.backend, "network_of", offer.network_of(spec), _network, "a Network, or None")
-    for place in offer.places:
-        price = told(supply.backend, "price_of", offer.price_of(place, model), _price, "a Price, or None")
+    network = offer.network_of(spec)
+    for place in offer.places_for(spec):
+        price = _price_for(spec, offer, place, model)
         duration = _affordable(spec, price)
         if duration is None:
             continue
@@ -210,7 +200,7 @@ def _priced(
                 nproc_per_node=spec.nproc_per_node or max(1, int(offer.gpu_count)),
                 price=price,
                 max_run_duration=duration,
-                region_rank=supply.regions.index(region) if region in supply.regions else 0,
+                region_rank=supply.regions.index(region) if region in supply.regions else len(supply.regions),
                 reservation=spec.reservation if model in _RESERVED else None,
                 network=network,
             )
@@ -234,19 +224,30 @@ def paid_for(spec: TrainingSpec, usd_h: float) -> timedelta:
     return timedelta(seconds=int(spec.max_cost / usd_h * 3600))
 
 
-def _unaffordable(spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None) -> Refusal:
+def _price_for(spec: TrainingSpec, offer: Offer, place: str, model: ProvisioningModel | None) -> Price | None:
+    """The dated price of a machine; where none is known as a whole, what the user says that it costs."""
+    price = offer.price_of(place, model)
+    if spec.price_per_hour is None or (price is not None and price.is_whole):
+        return price
+    return Price(usd_h=spec.price_per_hour, source="price_per_hour", date="the spec", region=place)
+
+
+def _unaffordable(
+    spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
+) -> Refusal:
     subject = subject_of(offer, model)
-    prices = [offer.price_of(place, model) for place in offer.places]
+    prices = [_price_for(spec, offer, place, model) for place in offer.places_for(spec)]
     if not any(price is not None and price.is_whole for price in prices):
         missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)
         why = f"the price of {' and '.join(missing)} is unknown" if missing else "its price is unknown"
         why = f"{why}, so max_cost cannot be kept"
-        without = "leave max_cost out and set max_run_duration"
-        return Refusal(
-            backend, subject, why, f"{offer.price_fix}, or {without}" if offer.price_fix else without
-        )
+        without = "say it with price_per_hour=, or leave max_cost out and set max_run_duration"
+        return Refusal(supply.backend, subject, why, without)
     return Refusal(
-        backend, subject, f"a max_cost of {spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
+        supply.backend,
+        subject,
+        f"a max_cost of {spec.max_cost:g} does not pay for a minute of it",
+        "raise max_cost",
     )
 
 

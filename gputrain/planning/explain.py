@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gputrain import catalog
-from gputrain.catalog import Stage
+from gputrain.catalog import Service, Stage
 from gputrain.planning.candidates import Candidate
-from gputrain.planning.ladder import is_open
-from gputrain.planning.offers import Refusal
-from gputrain.planning.supply import Network
+from gputrain.planning.failover import is_open
+from gputrain.planning.offers import Network, Refusal
 from gputrain.quota import Verdict, contradictions, deciding
 from gputrain.spec import TrainingSpec, format_duration
 
@@ -27,8 +26,10 @@ def explain(plan: Any) -> Iterator[str]:
     else:
         yield f"{plan.spec.title} cannot run as asked."
     yield from dict.fromkeys(_short_sentence(one) for one in short)
-    if plan.travels:
-        yield f"Code: {plan.travels}."
+    if plan.uploads:
+        yield f"Code: {plan.uploads}."
+    if plan.outputs:
+        yield f"Outputs: {plan.outputs}."
     yield from (f"It would be refused: {one}" for one in plan.faults)
     yield from (f"Warning: {one}." for one in plan.warnings)
     yield from map(refusal_sentence, plan.asked_for)
@@ -68,9 +69,9 @@ def _ways(ones: Sequence[Candidate]) -> str:
 def _quota_sentences(one: Candidate) -> Iterator[str]:
     reading = deciding(one.fact.readings)
     if reading is None:
-        yield "Whether the quota is enough is unknown: no API was asked, or none told."
+        yield "Whether the quota is enough is unknown: no API was asked, or none answered."
     elif one.fact.verdict is Verdict.UNKNOWN:
-        yield f"Whether the quota is enough is unknown: nobody told {reading.metric} in {reading.where}."
+        yield f"Whether the quota is enough is unknown: no API reported {reading.metric} in {reading.where}."
     else:
         yield f"The quota is enough: {reading}."
     for group in contradictions(one.fact.readings):
@@ -83,12 +84,12 @@ def _short_sentence(one: Candidate) -> str:
     what = f"Not tried: {one.gpus}{sold} in {one.place} by {one.backend}"
     if reading is None:
         return f"{what}: its quota is too small."
-    return f"{what}: {reading}. What would work: a higher quota, or fewer GPUs."
+    return f"{what}: {reading}. What would work: {reading.fix}, or fewer GPUs."
 
 
 def _place_sentences(one: Candidate) -> Iterator[str]:
     if one.fact.availability:
-        yield f"That {one.place} has such machines is told by {one.fact.availability}."
+        yield f"{one.place} has such machines ({one.fact.availability})."
     if one.fact.obtainability is not None:
         yield f"The chance to get them now is put at {one.fact.obtainability:.0%}."
     if one.fact.note:
@@ -133,15 +134,15 @@ HEAVY = {
 def warnings(spec: TrainingSpec, candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """Sentences of warning about the candidates, each once, in their order. Pure."""
     sold = [one for one in candidates if one.gpu and one.provisioning_model]
-    shapes = dict.fromkeys((one.gpu, one.gpu_count, one.machine_type) for one in sold)
+    shapes = dict.fromkeys((one.backend, one.gpu, one.gpu_count, one.machine_type) for one in sold)
     found = (
         warning
-        for gpu, count, machine_type in shapes
+        for backend, gpu, count, machine_type in shapes
         for shape in catalog.shapes(gpu, count, machine_type=machine_type)
-        for warning in _of_shape(spec, shape)
+        for warning in _of_shape(spec, shape, _SERVICES.get(backend))
     )
     slow = (one.network.warning for one in sold if one.network and one.network.warning)
-    of_spec = (*_of_outputs(spec), *_of_requirements(spec)) if sold else ()
+    of_spec = (*_of_outputs(spec), *_of_requirements(spec), *_of_image(spec, sold)) if sold else ()
     return tuple(dict.fromkeys((*_unread(sold), *found, *slow, *of_spec)))
 
 
@@ -150,7 +151,7 @@ def _unread(sold: Sequence[Candidate]) -> Iterator[str]:
     for backend in dict.fromkeys(one.backend for one in sold):
         facts = [one.fact for one in sold if one.backend == backend]
         if all(one.verdict is Verdict.UNKNOWN and one.note for one in facts):
-            yield f"of {backend} nothing could be read: {facts[0].note}; `gputrain doctor` says what mends it"
+            yield f"{backend}: could not read quotas ({facts[0].note}). Run `gputrain doctor`"
 
 
 def _of_outputs(spec: TrainingSpec) -> Iterator[str]:
@@ -162,6 +163,14 @@ def _of_outputs(spec: TrainingSpec) -> Iterator[str]:
         )
 
 
+def _of_image(spec: TrainingSpec, sold: Sequence[Candidate]) -> Iterator[str]:
+    if spec.runs_image and any(one.backend == Service.VERTEX.value for one in sold):
+        yield (
+            "on Vertex AI nothing of gputrain is in an image that runs as it is: if the answer to a create is"
+            " lost, the job may run twice, and a notice does not stop all ranks together"
+        )
+
+
 def _of_requirements(spec: TrainingSpec) -> Iterator[str]:
     """What takes the time of GPUs that are paid for, or cannot be had beside the image's own."""
     for one in spec.requirements:
@@ -170,9 +179,13 @@ def _of_requirements(spec: TrainingSpec) -> Iterator[str]:
             yield HEAVY[name].format(name)  # not all of it: an address may hold a password
 
 
-def _of_shape(spec: TrainingSpec, shape: catalog.Shape) -> Iterator[str]:
+_SERVICES = {service.value: service for service in Service}
+"""By the names of the backends that run on them."""
+
+
+def _of_shape(spec: TrainingSpec, shape: catalog.Shape, service: Service | None) -> Iterator[str]:
     if spec.image_name:
-        yield from map(str, catalog.image_faults(spec.image_name, shape))
+        yield from map(str, catalog.image_faults(spec.image_name, shape, service=service))
     life = shape.gpu.lifecycle
     if life.stage is Stage.DEPRECATED:
         instead = f"; take {' or '.join(shape.gpu.instead)} instead" if shape.gpu.instead else ""

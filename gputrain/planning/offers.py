@@ -1,24 +1,119 @@
-"""Why what a backend has on offer is not for a spec, and what would work."""
+"""What backends offer (machines, their places and limits), and why an offer does not carry a spec. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
 
 import attrs
 
-from gputrain import catalog, fields
-from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Stage
+from gputrain import catalog
+from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Stage, likely_region
+from gputrain.catalog.names import kind_of
+from gputrain.display.table import TableDisplay
 from gputrain.errors import UnknownGpuError
-from gputrain.planning.supply import Offer, Supply, told
-from gputrain.quota import Reading, Verdict
+from gputrain.quota import QuotaReading, Verdict
 from gputrain.spec import GpuRequest, TrainingSpec
-from gputrain.tables import Shown
 
 
 @attrs.frozen(kw_only=True)
-class Fact(Shown):
+class Network(TableDisplay):
+    """How the GPUs of several machines talk."""
+
+    name: str
+    gbps_per_gpu: float
+    """Gbps that one GPU can send to other machines, by the rate of the lines."""
+    note: str = ""
+    """What else to know, and where it was read."""
+    warning: str = ""
+    """What it costs, where the machine could do better."""
+
+
+def _kind(value: str | None) -> str | None:
+    return value and kind_of(value)
+
+
+@attrs.frozen(kw_only=True)
+class Offer:
+    """One shape of machine that a backend can run, and where.
+
+    ``gpu`` is a kind, read as a spec's is (None: no GPU), ``gpu_count`` per machine.
+    ``provisioning_models`` holds the models it is sold under; empty where nothing is sold (a machine of
+    one's own). ``places`` are zones or regions in the user's order.
+    """
+
+    gpu: str | None = attrs.field(converter=_kind)
+    gpu_count: int | Fraction
+    machine_type: str
+    provisioning_models: tuple[ProvisioningModel, ...]
+    places: tuple[str, ...]
+    price_of: Callable[[str, ProvisioningModel | None], Price | None] = attrs.field(
+        default=lambda _place, _model: None, eq=False, repr=False
+    )
+    places_fix: str = ""
+    """What to do where none of ``places`` is left; empty: allow more regions."""
+    reserved_in: Callable[[TrainingSpec], str] = attrs.field(default=lambda _spec: "", eq=False, repr=False)
+    """The place that a spec's reservation names, which need not be among ``places``; empty: none."""
+    region_of: Callable[[str], str] = attrs.field(default=str, eq=False, repr=False)
+    """The region that a place lies in; a place is its own where there is nothing wider."""
+    max_nodes: int | None = None
+    """Machines of this shape that one job can have at most; None: no limit known."""
+    max_nodes_why: str = ""
+    """Why no more; empty: there are no more."""
+    network_of: Callable[[TrainingSpec], Network | None] = attrs.field(
+        default=lambda _spec: None, eq=False, repr=False
+    )
+    """How the GPUs of several such machines would talk; None for one, or where it is not known."""
+    refuses: Callable[[TrainingSpec, ProvisioningModel | None], tuple[str, str] | None] = attrs.field(
+        default=lambda _spec, _model: None, eq=False, repr=False
+    )
+    """Why a spec cannot have it under a model, and what would work; None where it can."""
+
+    def places_for(self, spec: TrainingSpec) -> tuple[str, ...]:
+        """The places for a spec: where its reservation is as well."""
+        return tuple(dict.fromkeys(filter(None, (*self.places, self.reserved_in(spec)))))
+
+    @property
+    def shape(self) -> str:
+        """``2 x H100``, or ``CPU`` where there is no GPU."""
+        return f"{self.gpu_count} x {self.gpu}" if self.gpu else "CPU"
+
+
+@attrs.frozen(kw_only=True)
+class Limit:
+    """Something a spec may ask for that a backend cannot honour, and says so by name."""
+
+    field: str
+    asks: Callable[[TrainingSpec], bool] = attrs.field(eq=False, repr=False)
+    """True for a spec that asks for it."""
+    why: str
+    fix: str
+
+
+@attrs.frozen(kw_only=True)
+class Supply:
+    """All that one backend brings: its offers, and its limits."""
+
+    backend: str
+    offers: tuple[Offer, ...]
+    limits: tuple[Limit, ...] = ()
+    find_gpu: Callable[[str], object] = attrs.field(default=str, eq=False, repr=False)
+    """Raises UnknownGpuError, with the nearest names, for a kind that the backend can never have."""
+    regions: tuple[str, ...] = ()
+    """The regions in the user's order of preference; empty: no order."""
+
+
+def unknown_regions(supplies: Iterable[Supply]) -> Iterator[str]:
+    """A sentence for each region in which a supply has nothing, and the catalog knows nothing either."""
+    for one in supplies:
+        there = {offer.region_of(place) for offer in one.offers for place in offer.places}
+        for region in one.regions:
+            if region not in there and (near := likely_region(region)):
+                yield f"the catalog knows of nothing in {region}; {near} is spelt most like it"
+
+
+@attrs.frozen(kw_only=True)
+class Fact(TableDisplay):
     """What was read about one candidate's place: its quotas, whether it has the machine, and advice."""
 
     verdict: Verdict = Verdict.UNKNOWN
@@ -26,7 +121,7 @@ class Fact(Shown):
     """The provider's own estimate from 0 to 1 that the machines can be had now."""
     note: str = ""
     """What could not be read, and why; or what else to know."""
-    readings: tuple[Reading, ...] = attrs.field(default=(), hash=False)
+    readings: tuple[QuotaReading, ...] = attrs.field(default=(), hash=False)
     """Limit, usage and need of every quota the job counts against, with who told it and when."""
     absent_why: str = ""
     """Why the machines cannot be had there: the live answer says so. Empty: nothing says that."""
@@ -38,7 +133,7 @@ Model = ProvisioningModel | None
 
 
 @attrs.frozen
-class Refusal(Shown):
+class Refusal(TableDisplay):
     """One way the spec cannot run: what was refused, why, and what would work."""
 
     backend: str
@@ -51,11 +146,6 @@ class Refusal(Shown):
     def __str__(self) -> str:
         remedy = f"; what would work: {self.fix}" if self.fix else ""
         return f"{self.backend}: {self.subject}: {self.why}{remedy}"
-
-
-def _why_and_fix(value: Any) -> tuple[str, str]:
-    why, fix = fields.instance(tuple)(value)
-    return fields.text(why), fields.instance(str)(fix)
 
 
 def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
@@ -111,8 +201,9 @@ def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> I
         yield Refusal(
             backend, subject, f"not asked for: machine_type is {spec.machine_type}", asked_for=False
         )
-    if not offer.places:
-        yield Refusal(backend, subject, "not to be had in the places you allow", "allow more regions")
+    if not offer.places_for(spec):
+        fix = offer.places_fix or "allow more regions"
+        yield Refusal(backend, subject, "not available in the places you allow", fix)
     if model is not None and model not in allowed:
         why = f"it is sold only as {_models(sold)}; you allow {_models(allowed)}"
         is_asked_for = not set(allowed) & set(sold)
@@ -129,9 +220,7 @@ def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> I
         yield Refusal(backend, subject, offer.max_nodes_why or why, "fewer num_nodes")
     own = offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
     if own:
-        yield Refusal(
-            backend, subject, *told(backend, "refuses", own, _why_and_fix, "why, and what would work")
-        )
+        yield Refusal(backend, subject, *own)
 
 
 def unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
@@ -161,7 +250,8 @@ def _none_like(
     if counts:
         why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
         return Refusal(backend, asked, why, f"counts that exist: {', '.join(map(str, counts))}")
-    without = "leave gpu= out to run CPU ranks, or ask a cloud: Trainer(VertexAI(...))"
+    ranks = f"nproc_per_node={request.count}" + " instead of gpu runs as many CPU ranks here"
+    without = f"{ranks}; or use a cloud backend, such as vertex"
     if request.kind is None:
         if not kinds:
             return Refusal(backend, asked, "there is no GPU here", without)
@@ -184,6 +274,6 @@ def _not_here(kind: str) -> str:
     try:
         life = catalog.find(kind).lifecycle
     except UnknownGpuError:
-        return f"{kind} is not to be had here"
+        return f"{kind} is not available here"
     gone = f": {life.note} {life.ends}" if life.stage is Stage.GONE else ""
-    return f"{kind} is not to be had here{gone}"
+    return f"{kind} is not available here{gone}"

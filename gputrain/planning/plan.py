@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
 
-from gputrain.errors import Fault, NoFitError
+from gputrain import catalog
+from gputrain.display.table import Table, TableDisplay, TextDisplay
+from gputrain.errors import FieldError, GputrainError, NoFitError
 from gputrain.planning.attempts import few_places
 from gputrain.planning.candidates import Candidate, Wanted
 from gputrain.planning.explain import explain, warnings
-from gputrain.planning.ladder import is_open
+from gputrain.planning.failover import is_open
 from gputrain.planning.offers import Fact, Refusal
 from gputrain.quota import Verdict
 from gputrain.spec import Image, TrainingSpec, format_duration
-from gputrain.tables import Shown, Table, Told
 from gputrain.times import picked
 
 _MOST_SUBJECTS = 3
@@ -25,7 +27,7 @@ _MOST_SUBJECTS = 3
 
 
 @attrs.frozen(kw_only=True)
-class GcloudJob(Told):
+class GcloudJob(TextDisplay):
     """A file and a command that together make the job that ``plan.submit()`` would make.
 
     By ``print``, and in a notebook, it shows itself as what a shell takes to write the one and run the other.
@@ -47,7 +49,7 @@ LONGEST_FIX = 100
 
 
 @attrs.frozen(kw_only=True, repr=False)
-class Plan(Shown):
+class Plan(TableDisplay):
     """Every way the spec could run, best first, and why each other one was refused: data, and nothing else.
 
     ``trainer.plan`` hands it over together with what can start it: it is the ``plan`` of a `PlannedJob`.
@@ -58,18 +60,24 @@ class Plan(Shown):
     candidates: tuple[Candidate, ...]
     refusals: tuple[Refusal, ...]
     made_at: datetime
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FieldError, ...] = ()
     """What is wrong with the code: `submit` would refuse it before anything is made."""
     notes: tuple[str, ...] = ()
     """What may be wrong with it; they are among the `warnings`."""
     builds: Image | None = None
     """The image that `submit` builds first; the spec names it already."""
-    travels: str = ""
+    uploads: str = ""
     """How many files and bytes would be sent, and what an ignore file holds back; empty: nothing is sent."""
+    outputs: str = ""
+    """Where results of a job called JOB would lie; empty: not known."""
     late: tuple[Candidate, ...] = ()
     """Those that had no room a short while ago: `submit` asks them last."""
     shown_at: datetime | None = attrs.field(default=None, eq=False, repr=False)
     """By which it tells its age; None: it tells none."""
+    sorted_by: str = attrs.field(default="order", eq=False)
+    """Of its table: ``order``, in which `submit` tries the candidates, or ``price``."""
+    shows_all: bool = attrs.field(default=False, eq=False)
+    """Whether its table holds every candidate, or the first dozen."""
 
     def check_fits(self) -> None:
         """Raise NoFitError, with what would work, unless there is a candidate."""
@@ -124,11 +132,15 @@ class Plan(Shown):
 
     @property
     def table(self) -> Table:
-        """The candidates as a table, the best dozen of them."""
-        shown = self.candidates[:SHOWN_CANDIDATES]
-        hidden = len(self.candidates) - len(shown)
-        caption = [f"and {hidden} more"] if hidden else []
-        caption += filter(None, [_source_line(shown), self.age, self.travels])
+        """The candidates as a table, the best dozen of them; those without a known price are one row."""
+        numbered = list(enumerate(self.candidates, start=1))
+        if self.sorted_by == "price":
+            numbered.sort(key=lambda one: _cheapest_first(one[1]))
+        rows = list(_rows(numbered))
+        shown = rows if self.shows_all else rows[:SHOWN_CANDIDATES]
+        caption = [f"{len(rows) - len(shown)} more with --all"] if len(shown) < len(rows) else []
+        caption += filter(None, [_source_line(self.candidates), self.age, self.uploads])
+        below = [f"outputs: {self.outputs}" if self.outputs else "", self.cheapest_elsewhere]
         return Table(
             title=f"Plan for {self.spec.title}",
             columns=(
@@ -143,10 +155,35 @@ class Plan(Shown):
                 "at most $",
                 "for",
             ),
-            rows=[_row(number, one) for number, one in enumerate(shown, start=1)],
+            rows=shown,
             right=("#", "$/h", "at most $"),
-            caption="; ".join(caption),
+            caption="\n".join(filter(None, ["; ".join(caption), *below])),
         )
+
+    @property
+    def cheapest_elsewhere(self) -> str:
+        """The cheapest region that was not asked for, in a sentence; empty where no price is known."""
+        asked = {one.region for one in self.candidates}
+        found: set[tuple[float, str]] = set()
+        for one in self.candidates:
+            if one.gpu is None or one.provisioning_model is None or one.price is None:
+                continue
+            with suppress(GputrainError):  # a backend of somebody else's may sell what the catalog lacks
+                (shape,) = catalog.shapes(one.gpu, one.gpu_count, machine_type=one.machine_type)
+                found |= {
+                    (
+                        price.usd_h * one.num_nodes,
+                        f"{price.region}, {one.gpus}, {price.provisioning_model}",
+                    )
+                    for price in catalog.prices(shape)
+                    if price.is_whole
+                    and price.region not in asked
+                    and price.provisioning_model is one.provisioning_model
+                }
+        if not found:
+            return ""
+        usd_h, where = min(found)
+        return f"cheapest region that was not asked for: {where}, ${usd_h:,.2f}/h"
 
     @property
     def refusal_table(self) -> Table:
@@ -158,7 +195,10 @@ class Plan(Shown):
             title="Refused",
             columns=("backend", "what", "why", "what would work"),
             rows=rows,
-            caption="\n".join(f"[{number}] {recipe}" for number, recipe in enumerate(recipes, start=1)),
+            caption="\n".join(
+                f"[{number}] " + recipe.replace("\n", "\n    ")
+                for number, recipe in enumerate(recipes, start=1)
+            ),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,7 +208,8 @@ class Plan(Shown):
             "made_at": self.made_at.isoformat(),
             "candidates": [one.to_dict() for one in self.candidates],
             "refusals": [picked(one, "backend subject why fix") for one in self.asked_for],
-            **picked(self, "faults warnings travels"),
+            **picked(self, "faults warnings uploads"),
+            "outputs": self.outputs or None,
             "builds": None if self.builds is None else self.builds.to_dict(),
         }
 
@@ -179,11 +220,30 @@ class Plan(Shown):
         return f"<Plan for {self.spec.title}: {ways}{first}>"
 
     def _parts(self) -> Sequence[Table]:
-        warned = Table(title="Warnings", columns=("what to know",), rows=[(one,) for one in self.warnings])
-        rows = [(one.field, one.value, one.allowed, one.fix) for one in self.faults]
+        warned = Table(title="Warnings", columns=("",), rows=[(f"- {one}",) for one in self.warnings])
+        rows = [(one.field, one.value, one.expected, one.fix) for one in self.faults]
         wrong = Table(title="Faults of the code", columns=("what", "is", "allowed", "fix"), rows=rows)
         parts = (self.table, wrong, warned, self.refusal_table)
         return tuple(part for part in parts if part.rows) or (self.table,)
+
+
+def _cheapest_first(one: Candidate) -> float:
+    return float("inf") if one.price_usd_h is None else one.price_usd_h
+
+
+def _rows(numbered: Sequence[tuple[int, Candidate]]) -> Iterator[tuple[str, ...]]:
+    """A row for each candidate; those of one kind whose price is unknown share one, with their places."""
+    groups: dict[object, list[tuple[int, Candidate]]] = {}
+    for number, one in numbered:
+        kind = (one.backend, one.gpus, one.provisioning_model, one.fact.verdict, one.max_run_duration)
+        groups.setdefault(number if one.price else kind, []).append((number, one))
+    for group in groups.values():
+        number, one = group[0]
+        others = {each.machine_type for _, each in group} - {one.machine_type}
+        row = list(_row(number, one))
+        row[2] = few_places([each for _, each in group])
+        row[3] += f" and {len(others)} more" if others else ""
+        yield tuple(row)
 
 
 def _row(number: int, one: Candidate) -> tuple[str, ...]:

@@ -1,12 +1,12 @@
-"""Whether a project's quotas carry a job: limits and usage as Google tells them, before anything is made.
+"""Whether a project's quotas are enough for a job: limits and usage, read before anything is made.
 
 ::
 
     trainer.quotas("H100:8", num_nodes=2)        a table: limit, usage, need, verdict, source and time
-    request_increase(row, 16, email, why)        what would be asked of Google; nothing is sent
-    request_increase(..., dry_run=False)         asks, once
+    request_increase(row, 16, email, why)        shows what would be sent to Google; nothing is sent
+    request_increase(..., dry_run=False)         sends it, once
 
-A quota that nobody could read is unknown: never 0, never a block.
+A quota that could not be read is unknown: not 0, and it blocks nothing.
 """
 
 from gputrain.quota.increase import (
@@ -14,15 +14,15 @@ from gputrain.quota.increase import (
     IncreaseState as IncreaseState,
     request_increase as request_increase,
 )
-from gputrain.quota.shown import Quotas as Quotas
-from gputrain.quota.targets import explained as explained
-from gputrain.quota.values import (
+from gputrain.quota.model import (
     EVERYWHERE as EVERYWHERE,
     LimitSource as LimitSource,
-    Reading as Reading,
-    Standing as Standing,
+    QuotaReading as QuotaReading,
+    QuotaStatus as QuotaStatus,
     Verdict as Verdict,
     contradictions as contradictions,
     deciding as deciding,
+    explained as explained,
     verdict_of as verdict_of,
 )
+from gputrain.quota.table import Quotas as Quotas

@@ -1,4 +1,4 @@
-"""Asking Google for a higher limit: prepared first, shown, and filed when told to."""
+"""Requests to Google for a higher limit: prepared and shown first, filed on demand."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
 from gputrain import fields
+from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import QuotaExceededError, RequestError
 from gputrain.fields import Field
-from gputrain.gcp import Access
-from gputrain.gcp.endpoints import ROWS
-from gputrain.gcp.forms import mapping
-from gputrain.quota.book import limit_at, number, rows
-from gputrain.quota.preferences import BEFORE, Preferences
-from gputrain.quota.shown import figure
-from gputrain.quota.targets import QuotaTarget, target_of
-from gputrain.quota.values import Reading, Standing
-from gputrain.tables import Shown, Table
+from gputrain.google import Api, GoogleClient, Listing, MissingError
+from gputrain.google.endpoints import ROWS
+from gputrain.google.forms import Json, mapping, whole_number
+from gputrain.quota.model import CONSOLE, EVERYWHERE, QuotaReading, QuotaStatus, limit_at, stem
+from gputrain.quota.reader import number, rows
+from gputrain.quota.table import figure
+from gputrain.retry import LOOK, WRITE
 
-CONSOLE = "https://console.cloud.google.com/iam-admin/quotas?project={project}"
+BEFORE = "gputrain-limit-before"
+"""The annotation that keeps the limit at the request: it distinguishes a grant in part from a denial."""
 
-_REMEDIES = {
+_FIXES = {
     "NOT_ENOUGH_USAGE_HISTORY": "use what there is for some days first, or ask Google's sales",
     "NO_VALID_BILLING_ACCOUNT": "gcloud billing projects link {project} --billing-account ACCOUNT",
 }
-"""What mends an ineligibility; for the others, the console. Source: cloudquotas v1 protos, 2026-11-20."""
+"""The fix of an ineligibility; for the others, the console. Source: cloudquotas v1 protos, 2026-11-20."""
 
 
 class IncreaseState(enum.Enum):
@@ -43,11 +44,11 @@ class IncreaseState(enum.Enum):
     DENIED = "denied"
 
 
-@attrs.define(kw_only=True, unsafe_hash=True)
-class Increase(Shown):
-    """A request for a higher limit: what is sent, whether Google takes such requests, and how it stands.
+@attrs.frozen(kw_only=True)
+class Increase(TableDisplay):
+    """A request for a higher limit: what is sent, whether Google takes such requests, and its state.
 
-    It shows itself as a table. `file` sends it, `refresh` looks at it again.
+    It shows itself as a table. `file` sends it, `refresh` reads it again.
     """
 
     name: str
@@ -56,45 +57,43 @@ class Increase(Shown):
     """The exact QuotaPreference, in JSON types."""
     limit_now: float | None
     ineligible: str = ""
-    """Why Google takes no request for more of this quota, in its word; empty: it does, or does not say."""
+    """Google's reason to take no request for more of this quota; empty: it does, or does not say."""
     state: IncreaseState = IncreaseState.PREPARED
     granted: float | None = None
     """The limit that Google has granted; None: it has not said."""
     detail: str = ""
     """Google's own words on the state."""
-    _preferences: Preferences = attrs.field(repr=False, eq=False)
+    _client: GoogleClient = attrs.field(repr=False, eq=False)
 
     def file(self) -> Increase:
-        """Send it, and return how it stands; one that was filed before with this value is not sent again.
+        """Send it, and return its state; one that was filed before with this value is not sent again.
 
         Raises:
             RequestError: Google takes no request for more of this quota, or not this one.
             AccessError: you may not ask, or the Cloud Quotas API is switched off.
         """
-        self.check_eligible()
-        kept = self._preferences.put(self.name, self.preference)
+        if self.ineligible:
+            raise RequestError(
+                f"Google takes no request for more of {self.preference['quotaId']}",
+                why=self.ineligible,
+                fix=_FIXES.get(self.ineligible, f"ask at {CONSOLE}?project={{project}}").format(
+                    project=self._client.project
+                ),
+            )
+        kept = _put(self._client, self.name, self.preference)
         return attrs.evolve(self, name=kept.get("name", self.name), **_progress(kept, self.limit_now))
 
     def refresh(self) -> Increase:
-        """How it stands now. Raises as `file`."""
+        """The same with its state now. Raises as `file`."""
         if self.state is IncreaseState.PREPARED:
             return self
-        return attrs.evolve(self, **_progress(self._preferences.get(self.name), self.limit_now))
-
-    def check_eligible(self) -> None:
-        """Raise RequestError where Google takes no request for more of this quota."""
-        if not self.ineligible:
-            return
-        project = self.name.split("/")[1]
-        raise RequestError(
-            f"Google takes no request for more of {self.preference['quotaId']}",
-            why=self.ineligible,
-            fix=_REMEDIES.get(self.ineligible, f"ask at {CONSOLE}").format(project=project),
-        )
+        url = f"{self._client.url(Api.CLOUDQUOTAS)}/v1/{self.name}"
+        kept = self._client.get(url, action="look at the quota preference", policy=LOOK)
+        return attrs.evolve(self, **_progress(kept, self.limit_now))
 
     @property
     def table(self) -> Table:
-        """Every field of the preference, and how it stands."""
+        """Every field of the preference, and its state."""
         config = self.preference["quotaConfig"]
         dimensions = self.preference.get("dimensions", {})
         rows = [
@@ -116,7 +115,7 @@ class Increase(Shown):
 
 
 def request_increase(
-    target: Standing | Reading | QuotaExceededError,
+    target: QuotaStatus | QuotaReading | QuotaExceededError,
     value: int,
     contact_email: str,
     justification: str,
@@ -126,18 +125,18 @@ def request_increase(
     credentials: Any = None,
     endpoints: Any = None,
 ) -> Increase:
-    """What would be asked of Google, or what was asked: a higher limit of one quota at one place.
+    """Prepare a request to Google for a higher limit of one quota at one place.
 
     Nothing is sent unless ``dry_run`` is False (or `Increase.file` is called): the quota is looked up,
     whether it may be raised is checked, and the exact QuotaPreference comes back.
 
     Args:
         target: a row of ``trainer.quotas()``, one of its readings, or the error that a job met.
-        value: the limit wanted, not what is added to it; -1 asks for none at all.
+        value: the limit wanted, not what is added to it; -1 requests no limit at all.
         contact_email: where Google asks back. It requires one for increases.
         justification: what it is for, in a sentence or two; Google reads it.
         dry_run: look only.
-        project: whose quota; known from a standing or a reading, to be named with an error.
+        project: whose quota; known from a status or a reading, to be named with an error.
         credentials: google.auth credentials; this environment's default ones unless given.
         endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial.
 
@@ -145,30 +144,37 @@ def request_increase(
         SpecError: with all faults of the arguments.
         RequestError: no quota of that name, the limit is as high already, or Google takes no such request.
         AccessError: you may not read or ask, or the Cloud Quotas API is switched off.
-        TransientError: no answer came; ask again, which makes no second request.
+        TransientError: no answer came; try again, which makes no second request.
 
     Source: cloudquotas v1 protos, read 2026-11-20.
     """
-    _check(value=value, contact_email=contact_email, endpoints=endpoints, credentials=credentials)
+    reach = {"credentials": credentials, "endpoints": endpoints}
+    fields.read_whole("the request", _ROWS, {"value": value, "contact_email": contact_email, **reach})
     wanted = target_of(target, project)
-    preferences = Preferences(
-        access=Access(project=wanted.project, credentials=credentials, endpoints=endpoints)
-    )
-    wanted, info = preferences.find(wanted)
+    client = GoogleClient(project=wanted.project, **reach)
+    wanted, info = _find(client, wanted)
     limit = limit_at(rows(info), wanted.dimensions)
     if limit is not None and value != -1 and value <= limit:
         why = f"the limit of {wanted.quota_id} is {figure(limit)} there"
         raise RequestError(f"nothing to ask for: {value} is not more", why=why, fix="a higher value")
-    body = _body(wanted, value, contact_email, justification, limit)
-    name = f"projects/{wanted.project}/locations/global/quotaPreferences/{_ident(wanted)}"
     found = Increase(
-        name=name, preference=body, limit_now=limit, ineligible=_ineligible(info), preferences=preferences
+        name=f"projects/{wanted.project}/locations/global/quotaPreferences/{_preference_id(wanted)}",
+        preference={
+            "service": wanted.api,
+            "quotaId": wanted.quota_id,
+            **({"dimensions": dict(wanted.dimensions)} if wanted.dimensions else {}),
+            "quotaConfig": {
+                "preferredValue": str(value),
+                "annotations": {} if limit is None else {BEFORE: figure(limit)},
+            },
+            "contactEmail": contact_email,
+            "justification": justification,
+        },
+        limit_now=limit,
+        ineligible=_ineligible(info),
+        client=client,
     )
     return found if dry_run else found.file()
-
-
-def _check(**given: object) -> None:
-    fields.read_whole("what is asked for", _ROWS, given)
 
 
 def _limit(value: object) -> object:
@@ -186,30 +192,59 @@ _ROWS = {
 }  # fmt: skip
 
 
-def _body(
-    target: QuotaTarget, value: int, contact_email: str, justification: str, limit: float | None
-) -> dict[str, Any]:
-    return {
-        "service": target.api,
-        "quotaId": target.quota_id,
-        **({"dimensions": dict(target.dimensions)} if target.dimensions else {}),
-        "quotaConfig": {
-            "preferredValue": str(value),
-            "annotations": {} if limit is None else {BEFORE: figure(limit)},
-        },
-        "contactEmail": contact_email,
-        "justification": justification,
-    }
+_FAMILY = re.compile(r"(?P<id>\S+) \((?P<family>\w+)\)")
 
 
-def _ident(target: QuotaTarget) -> str:
+@attrs.frozen(kw_only=True)
+class QuotaTarget:
+    """One quota of a project at one place, as Cloud Quotas names it; a metric stands in for an unknown id."""
+
+    project: str
+    api: str
+    quota_id: str
+    metric: str
+    dimensions: Mapping[str, str] = attrs.field(hash=False)
+
+
+def target_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project: str) -> QuotaTarget:
+    """The quota that is meant.
+
+    Raises:
+        RequestError: nothing that could be raised is meant, or its project is not known.
+    """
+    if isinstance(meant, QuotaExceededError):
+        found = _target_of_error(meant, project)
+    else:
+        reading = meant.deciding if isinstance(meant, QuotaStatus) else meant
+        if reading is None or not reading.quota_id:
+            why = meant.note or "Cloud Quotas has no quota of a name that is known"
+            raise RequestError("no quota to ask more of", why=why, fix="ask in Google's console")
+        found = QuotaTarget(
+            project=project or reading.project, api=reading.api, quota_id=reading.quota_id,
+            metric=stem(reading.metric), dimensions=dict(reading.dimensions),
+        )  # fmt: skip
+    if not found.project:
+        why = "the error does not say which project it is about"
+        raise RequestError("whose quota is meant?", why=why, fix="project='my-project'")
+    return found
+
+
+def _target_of_error(error: QuotaExceededError, project: str) -> QuotaTarget:
+    metric, ident = error.metric, error.limit_name
+    dimensions = {key: value for key, value in error.dimensions.items() if key != "global"}
+    if family := _FAMILY.fullmatch(metric):
+        ident = ident or family["id"]
+        dimensions.setdefault("gpu_family", family["family"])
+    if error.where not in ("", "global", EVERYWHERE):
+        dimensions.setdefault("region", error.where)
+    api = metric.partition("/")[0] if "/" in metric else "compute.googleapis.com"
+    return QuotaTarget(project=project, api=api, quota_id=ident, metric=stem(metric), dimensions=dimensions)
+
+
+def _preference_id(target: QuotaTarget) -> str:
     """An id that the same quota and place always get: there can be one preference of each."""
-    parts = (
-        target.api,
-        target.quota_id,
-        *(f"{key}={value}" for key, value in sorted(target.dimensions.items())),
-    )
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:10]
+    dimensions = (f"{key}={value}" for key, value in sorted(target.dimensions.items()))
+    digest = hashlib.sha256("\n".join((target.api, target.quota_id, *dimensions)).encode()).hexdigest()[:10]
     short = re.sub(r"-?per-?project.*", "", target.quota_id, flags=re.IGNORECASE)
     words = "-".join([short, *target.dimensions.values()]).lower()
     return f"gputrain-{re.sub('[^a-z0-9]+', '-', words)[:42].strip('-')}-{digest}"
@@ -218,10 +253,10 @@ def _ident(target: QuotaTarget) -> str:
 def _ineligible(info: Mapping[str, Any]) -> str:
     if info.get("isFixed"):
         return "NOT_SUPPORTED"
-    told = info.get("quotaIncreaseEligibility")
-    if not isinstance(told, dict) or told.get("isEligible"):
+    eligibility = mapping(info.get("quotaIncreaseEligibility"))
+    if not eligibility or eligibility.get("isEligible"):
         return ""
-    return str(told.get("ineligibilityReason", "OTHER"))
+    return str(eligibility.get("ineligibilityReason", "OTHER"))
 
 
 def _progress(kept: Mapping[str, Any], limit_now: float | None) -> dict[str, Any]:
@@ -230,11 +265,67 @@ def _progress(kept: Mapping[str, Any], limit_now: float | None) -> dict[str, Any
     wanted, granted = number(config.get("preferredValue")), number(config.get("grantedValue"))
     before = number(mapping(config.get("annotations")).get(BEFORE))
     before = limit_now if before is None else before
-    if kept.get("reconciling"):
+    if kept.get("reconciling") or granted is None:
         state = IncreaseState.REVIEWED
-    elif granted is None or wanted is None or granted >= wanted:
-        state = IncreaseState.GRANTED if granted is not None else IncreaseState.REVIEWED
+    elif wanted is None or granted >= wanted:
+        state = IncreaseState.GRANTED
     else:
         is_more = before is not None and granted > before
         state = IncreaseState.PARTLY if is_more else IncreaseState.DENIED
     return {"state": state, "granted": granted, "detail": str(config.get("stateDetail", ""))}
+
+
+# Calls to Cloud Quotas; each may be repeated
+
+
+def _find(client: GoogleClient, target: QuotaTarget) -> tuple[QuotaTarget, Json]:
+    """The target with its id, and its QuotaInfo: by the id, else by the metric.
+
+    Raises:
+        RequestError: there is no such quota.
+    """
+    url = f"{_parent(client)}/services/{quote(target.api, safe='')}/quotaInfos"
+    try:
+        if target.quota_id:
+            address = f"{url}/{quote(target.quota_id, safe='')}"
+            return target, client.get(address, action="look up the quota", policy=LOOK)
+        listed = _list(client, url, "quotaInfos", "find the quota")
+        for info in listed.items:
+            if stem(str(info.get("metric", ""))) == target.metric:
+                return attrs.evolve(target, quota_id=str(info["quotaId"])), info
+        listed.require_complete("find the quota")
+    except MissingError:
+        pass
+    raise RequestError(
+        f"Cloud Quotas knows no {target.quota_id or target.metric} of {target.api}",
+        fix=f"take a row of trainer.quotas(), or ask at {CONSOLE}",
+    )
+
+
+def _put(client: GoogleClient, name: str, body: Mapping[str, Any]) -> Json:
+    """The preference of that name, or the one that somebody else named for the same quota and place, with
+    the value of ``body``. There can be one of each, so filing twice, or after a lost reply, is filing once.
+    """
+    keys = ("service", "quotaId", "dimensions")
+    wanted = [body.get(key) or {} for key in keys]
+    listed = _list(client, f"{_parent(client)}/quotaPreferences", "quotaPreferences", "find the preference")
+    same = (one for one in listed.items if [one.get(key) or {} for key in keys] == wanted)
+    kept = next(same, None)
+    if kept is not None and _value(kept) == _value(body):
+        return kept
+    return client.request_json(
+        "PATCH", f"{client.url(Api.CLOUDQUOTAS)}/v1/{kept['name'] if kept else name}",
+        action="request more quota", params={"allowMissing": "true"}, json=body, policy=WRITE,
+    )  # fmt: skip
+
+
+def _list(client: GoogleClient, url: str, items: str, action: str) -> Listing[Json]:
+    return client.list_all(url, action=action, items=items, params={"pageSize": "1000"}, policy=LOOK)
+
+
+def _parent(client: GoogleClient) -> str:
+    return f"{client.url(Api.CLOUDQUOTAS)}/v1/projects/{quote(client.project, safe=':')}/locations/global"
+
+
+def _value(preference: Mapping[str, Any]) -> int | None:
+    return whole_number(mapping(preference.get("quotaConfig")).get("preferredValue", 0))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
+
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import QuotaExceededError
-from gputrain.gcp import Access, Api
-from gputrain.gcp.forms import Json, mappings
-from gputrain.gcp.shared import Found
-from gputrain.quota.book import Book, Figures, number
-from gputrain.quota.shown import Quotas, check_regions, quotas
-from gputrain.quota.values import LimitSource
+from gputrain.google import Api, GoogleClient
+from gputrain.google.cache import Found
+from gputrain.google.forms import Json, mappings, texts
+from gputrain.quota.model import Figures, LimitSource, QuotaRow, QuotaSnapshot
+from gputrain.quota.table import Quotas, check_regions, quotas
 from gputrain.retry import SOON
 from gputrain.spec import GpuRequest
 
@@ -22,21 +23,25 @@ _HOSTS = {Service.COMPUTE: "compute.googleapis.com", Service.VERTEX: "aiplatform
 _QUOTA_FIELDS = "quotas(metric,limit,usage)"
 
 
-class Reader:
-    """Reads one service's quotas, at most once a minute, for all threads of one `Access`.
+@attrs.frozen(kw_only=True, eq=False)
+class QuotaReader:
+    """Reads one service's quotas, at most once a minute, for all threads of one client.
 
-    Nothing is raised for what cannot be read: it is unknown in the `Book`, which says why.
+    Nothing is raised for what cannot be read: it is unknown in the snapshot, which says why.
     """
 
-    def __init__(self, access: Access, service: Service, regions: Sequence[str] = ()) -> None:
-        self._access = access
-        self._service = service
-        self._home = tuple(regions)
-        self._last: tuple[tuple[Found, ...], Book] | None = None
+    client: GoogleClient
+    service: Service
+    regions: Sequence[str] = ()
+    disk_gib: int = 0
+    """Of each machine's boot disk."""
+    disk_type: str | None = None
+    counted_before: str = ""
+    """Why jobs of this backend count against nothing; empty: they do."""
 
-    def read(self) -> Book:
+    def read(self) -> QuotaSnapshot:
         """Everything, read now or within the last minute."""
-        return self.book(self._access.looks.ask(self.questions()))
+        return self.snapshot(self.client.looks.ask(self.questions()))
 
     def quotas(
         self,
@@ -46,37 +51,35 @@ class Reader:
         models: Sequence[ProvisioningModel] = (),
         regions: Sequence[str] = (),
     ) -> Quotas:
-        """How jobs of these sizes stand with the quotas of some regions; of the reader's unless said.
+        """Whether the quotas of some regions, by default the reader's, are enough for jobs of these sizes.
 
         Raises:
             SpecError: what is named is no region of Google Cloud.
         """
         check_regions(regions)
-        return quotas(
-            self.read(), self._service, gpus=gpus, num_nodes=num_nodes, models=models,
-            regions=regions or self._home,
-        )  # fmt: skip
+        where = regions or self.regions
+        return quotas(self.read(), gpus=gpus, num_nodes=num_nodes, models=models, regions=where)
 
     def questions(self) -> dict[str, Callable[[], Any]]:
-        """The calls by their keys, to be asked side by side with others of the same plan."""
-        asked: dict[str, Callable[[], Any]] = {}
-        if self._access.url(Api.CLOUDQUOTAS):
-            asked[self._key(LimitSource.CLOUD_QUOTAS)] = self._infos
-        if self._service is Service.COMPUTE:
-            asked[self._key(LimitSource.REGIONS)] = self._regions
-            asked[self._key(LimitSource.PROJECT)] = self._project
-        return asked
+        """The calls by their keys, to be made side by side with others of the same plan."""
+        calls: dict[str, Callable[[], Any]] = {}
+        if self.client.url(Api.CLOUDQUOTAS):
+            calls[self._key(LimitSource.CLOUD_QUOTAS)] = self._infos
+        if self.service is Service.COMPUTE:
+            calls[self._key(LimitSource.REGIONS)] = self._regions
+            calls[self._key(LimitSource.PROJECT)] = self._project
+        return calls
 
-    def book(self, found: Mapping[str, Found]) -> Book:
-        """The book of what those questions found; the same one as long as nothing was read anew."""
-        told = {source: found[key] for source in LimitSource if (key := self._key(source)) in found}
-        answers = tuple(told.values())
-        last = self._last
-        if last is not None and len(last[0]) == len(answers) and all(map(operator.is_, last[0], answers)):
-            return last[1]
-        book = Book(self._access.project, self._service, told)
-        self._last = (answers, book)
-        return book
+    def snapshot(self, found: Mapping[str, Found]) -> QuotaSnapshot:
+        """What those calls found."""
+        return QuotaSnapshot(
+            project=self.client.project,
+            service=self.service,
+            found={source: found[key] for source in LimitSource if (key := self._key(source)) in found},
+            disk_gib=self.disk_gib,
+            disk_type=self.disk_type,
+            counted_before=self.counted_before,
+        )
 
     @contextmanager
     def corrected(self) -> Iterator[None]:
@@ -84,46 +87,81 @@ class Reader:
         try:
             yield
         except QuotaExceededError:
-            self._access.looks.forget()
+            self.client.looks.forget()
             raise
 
     def _key(self, source: LimitSource) -> str:
-        return f"quota {self._service.value} {source.value}"
+        return f"quota {self.service.value} {source.value}"
 
     def _regions(self) -> dict[tuple[str, str], Figures]:
-        found: dict[tuple[str, str], Figures] = {}
         fields = f"items(name,{_QUOTA_FIELDS}),nextPageToken,warning"
-        for region in self._pages("regions", "items", fields, size={"maxResults": "500"}):
-            name = str(region.get("name", ""))
-            found |= {(metric, name): figures for metric, figures in _figures(region).items()}
-        return found
+        listed = self._pages(Api.COMPUTE, "regions", "items", fields, {"maxResults": "500"})
+        return {
+            (metric, str(region.get("name", ""))): figures
+            for region in listed
+            for metric, figures in _figures(region).items()
+        }
 
     def _project(self) -> dict[str, Figures]:
-        url = f"{self._access.url(Api.COMPUTE)}/compute/v1/projects/{self._access.project}"
-        asked = {"fields": _QUOTA_FIELDS}
-        return _figures(self._access.get(url, action="read the quotas", params=asked, policy=SOON))
+        url = f"{self.client.url(Api.COMPUTE)}/compute/v1/projects/{self.client.project}"
+        params = {"fields": _QUOTA_FIELDS}
+        return _figures(self.client.get(url, action="read the quotas", params=params, policy=SOON))
 
-    def _infos(self) -> dict[str, Json]:
+    def _infos(self) -> dict[str, tuple[QuotaRow, ...]]:
+        """The rows of each quota, by its id and by its metric. Vertex AI has one quota a metric."""
         fields = "quotaInfos(quotaId,metric,dimensionsInfos,quotaIncreaseEligibility,isFixed),nextPageToken"
-        path = f"locations/global/services/{_HOSTS[self._service]}/quotaInfos"
-        # Google may cut a list into shorter pages than asked for: one more call for each.
-        listed = self._pages(path, "quotaInfos", fields, size={"pageSize": "1000"})
-        return {str(info["quotaId"]): info for info in listed if info.get("quotaId")}
+        path = f"locations/global/services/{_HOSTS[self.service]}/quotaInfos"
+        # Google may cut a list into shorter pages than requested: one more call for each.
+        listed = self._pages(Api.CLOUDQUOTAS, path, "quotaInfos", fields, {"pageSize": "1000"})
+        found = {str(info["quotaId"]): rows(info) for info in listed if info.get("quotaId")}
+        if self.service is Service.VERTEX:
+            found |= {str(info["metric"]): rows(info) for info in listed if info.get("metric")}
+        return found
 
-    def _pages(self, path: str, items: str, fields: str, *, size: Mapping[str, str]) -> tuple[Json, ...]:
-        is_compute = items == "items"
-        host = self._access.url(Api.COMPUTE if is_compute else Api.CLOUDQUOTAS)
-        url = f"{host}/{'compute/' if is_compute else ''}v1/projects/{self._access.project}/{path}"
-        listing = self._access.pages(
-            url, action="read the quotas", items=items, params={**size, "fields": fields}, policy=SOON
-        )
-        return listing.seen  # what a partial list leaves out is unknown by itself
+    def _pages(
+        self, api: Api, path: str, items: str, fields: str, size: Mapping[str, str]
+    ) -> tuple[Json, ...]:
+        version = "compute/v1" if api is Api.COMPUTE else "v1"
+        url = f"{self.client.url(api)}/{version}/projects/{self.client.project}/{path}"
+        params = {**size, "fields": fields}
+        listing = self.client.list_all(url, action="read the quotas", items=items, params=params, policy=SOON)
+        return listing.items  # what a partial list leaves out is unknown by itself
 
 
 def _figures(place: Json) -> dict[str, Figures]:
     """Limit and usage by metric, of a region or a project; what cannot be read is left out."""
-    found: dict[str, Figures] = {}
-    for one in mappings(place.get("quotas")):
-        if number(one.get("limit")) is not None:
-            found[str(one.get("metric", ""))] = (number(one["limit"]), number(one.get("usage")))
-    return found
+    return {
+        str(one.get("metric", "")): (number(one["limit"]), number(one.get("usage")))
+        for one in mappings(place.get("quotas"))
+        if number(one.get("limit")) is not None
+    }
+
+
+def rows(info: Mapping[str, Any]) -> tuple[QuotaRow, ...]:
+    """The rows of a QuotaInfo; what has another form than Google's is left out.
+
+    A limit of 0 is not written, as everywhere in proto3's JSON (2026-11-20).
+    """
+    return tuple(
+        QuotaRow(
+            dimensions=dimensions,
+            locations=frozenset(texts(one.get("applicableLocations"))),
+            limit=number(details.get("value", 0)) if isinstance(details, dict) else None,
+        )
+        for one in mappings(info.get("dimensionsInfos"))
+        if isinstance(dimensions := one.get("dimensions", {}), dict)
+        for details in (one.get("details"),)
+    )
+
+
+def number(value: Any) -> float | None:
+    """A limit or usage as Google writes it, a number or its text; -1 is unlimited; None: not a number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(found) or found < -1:
+        return None
+    return float("inf") if found == -1 else found

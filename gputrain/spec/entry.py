@@ -1,4 +1,4 @@
-"""From what a user hands over (a script, a list, a function) to a spec, and from a spec to a job's name."""
+"""From what a user passes (a script, a list, a function) to a spec, and from a spec to a job's id."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from gputrain.arguments import check
-from gputrain.fields import refused
-from gputrain.spec.training import TrainingSpec
-from gputrain.spec.typed import EntryKind
+from gputrain.fields import check, invalid
+from gputrain.spec.spec import DEFAULTS, TrainingSpec
+from gputrain.spec.types import EntryKind
 
+F = TypeVar("F", bound=Callable[..., Any])
 Entry = str | os.PathLike[str] | Sequence[str] | Callable[..., object] | TrainingSpec
 
 ARGUMENTS = "--arguments"
-"""In ``args`` of a function: what follows are its keyword arguments, as JSON."""
+"""In ``args`` of a function: its keyword arguments follow, as JSON."""
 
 
 def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
-    """The spec that an entry and fields say: a path is a script, a list a command, a callable a function."""
+    """The spec of an entry and fields: a path is a script, a list a command, a callable a function."""
     if isinstance(entry, TrainingSpec):
         return entry.replace(**fields) if fields else entry
     if entry is None:
@@ -37,13 +37,13 @@ def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
         kind = EntryKind.FUNCTION
     given = [one.value for one in EntryKind if fields.get(one.value) is not None]
     if given:
-        what = f"two entries at once: {entry!r} and {', '.join(given)}"
-        raise refused("entry", entry, "one entry", f"drop it, or {given[0]}=", what=what)
+        problem = f"two entries at once, {entry!r} and {', '.join(given)}"
+        raise invalid("entry", entry, "one entry", f"drop it, or {given[0]}=", problem=problem)
     return TrainingSpec(**{**fields, kind.value: entry})
 
 
 def _arguments(entry: partial[object]) -> str:
-    """The arguments of a partial function as JSON; they travel beside the code, which all calls share."""
+    """The arguments of a partial function as JSON; they are stored beside the code."""
     name = getattr(entry.func, "__name__", repr(entry.func))
     try:
         given = inspect.signature(entry.func).bind_partial(*entry.args, **entry.keywords).arguments
@@ -52,16 +52,16 @@ def _arguments(entry: partial[object]) -> str:
     except (TypeError, ValueError) as error:
         text, is_same = str(error), False
     if not is_same:
-        fix = "give numbers, texts, lists and mappings by name, and make the rest inside the function"
-        what = f"the arguments of {name} cannot travel"
-        raise refused("function", name, f"arguments that JSON can hold: {text}", fix, what=what)
+        problem = f"the arguments of {name} cannot be written as JSON ({text})"
+        fix = "numbers, texts, lists and mappings by name; make the rest inside the function"
+        raise invalid("function", name, "", fix, problem=problem)
     return text
 
 
 def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
-    """``bert-x1y2z``: the job's name and a suffix, random or drawn from the key; fit for an instance.
+    """``bert-x1y2z``: the job's name and a suffix, random or derived from the key; fit for an instance name.
 
-    Without a name, a key's own words are the name: whatever is submitted under one key has one id.
+    Without a name, the key is the name, so that one key always gives one id.
     """
     check("the job's id", idempotency_key=idempotency_key)
     file = re.split(r"[/\\]", spec.title)[-1].removesuffix(".py")
@@ -75,3 +75,27 @@ def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
     else:
         suffix = hashlib.sha256(idempotency_key.encode(errors="surrogatepass")).hexdigest()[:10]
     return f"{stem}-{suffix}"
+
+
+def document_fields(named: type) -> Callable[[F], F]:
+    """Decorate a call that takes ``**fields`` of a spec: `help()` shows each by type, default and meaning."""
+    types = {name: getattr(one, "__forward_arg__", one) for name, one in named.__annotations__.items()}
+    doc = inspect.cleandoc(TrainingSpec.__doc__ or "")
+    rows = re.finditer(r"^ {4}(\w+): .*\n(?: {8}.*\n)*", doc, re.MULTILINE)
+    meanings = "".join(row[0] for row in rows if row[1] in types)
+
+    def decorate(function: F) -> F:
+        own = inspect.signature(function)
+        kind = inspect.Parameter.KEYWORD_ONLY
+        fields = [
+            inspect.Parameter(name, kind, default=DEFAULTS.get(name), annotation=annotation)
+            for name, annotation in types.items()
+        ]
+        kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        function.__signature__ = own.replace(parameters=[*kept, *fields])  # type: ignore[attr-defined]  # as inspect reads it
+        function.__doc__ = re.sub(
+            r"(?m)^ {4}\*\*fields: .*\n", lambda _: meanings, inspect.cleandoc(function.__doc__ or "")
+        )
+        return function
+
+    return decorate

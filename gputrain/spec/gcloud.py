@@ -1,8 +1,10 @@
-"""A job as the ``config.yaml`` of ``gcloud ai custom-jobs create`` says it. Reads it; writes nothing."""
+"""Reads jobs written for ``gcloud ai custom-jobs create`` or ``aiplatform.CustomJob``."""
 
 from __future__ import annotations
 
+import difflib
 import json
+import os
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,208 +15,262 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel
-from gputrain.errors import SpecError
-from gputrain.fields import FaultCollector, refused
+from gputrain.fields import Errors, invalid
 
 STRATEGIES: Mapping[ProvisioningModel, str] = MappingProxyType(
     {
         ProvisioningModel.STANDARD: "STANDARD",
         ProvisioningModel.SPOT: "SPOT",
         ProvisioningModel.FLEX_START: "FLEX_START",
-        ProvisioningModel.RESERVATION_BOUND: "STANDARD",  # what binds it is the reservation affinity
+        ProvisioningModel.RESERVATION_BOUND: "STANDARD",  # the reservation affinity binds it
     }
 )
-"""Vertex AI's words for the provisioning models. Source: aiplatform_v1 Scheduling.Strategy, 2.7.0."""
-
+"""Vertex AI's names of the provisioning models. Source: aiplatform_v1 Scheduling.Strategy, 2.7.0."""
 VERTEX_RESTARTS = 3
 """Restarts that Vertex AI makes unless disableRetries is set. Source: its pages, 2026-11-20."""
 
-_MODELS = {
-    strategy: model.value
-    for model, strategy in STRATEGIES.items()
-    if model is not ProvisioningModel.RESERVATION_BOUND
-}
-_MODELS |= {"ON_DEMAND": "standard", "LOW_COST": "spot"}  # deprecated names of the same
+_MODELS = {"STANDARD": "standard", "SPOT": "spot", "FLEX_START": "flex-start"}
+_MODELS |= {"ON_DEMAND": "standard", "LOW_COST": "spot"}  # deprecated names
+_HELP = "see `gcloud ai custom-jobs create --help`"
+_DESCRIBED = ("name", "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris",
+              "satisfiesPzs", "satisfiesPzi")  # fmt: skip
+"""What `describe` prints beside the job: output of the service."""
+_SETTINGS = {
+    "serviceAccount": "service_account", "network": "network", "tensorboard": "tensorboard",
+    "persistentResourceId": "persistent_resource", "experiment": "experiment",
+    "experimentRun": "experiment_run", "project": "project", "location": "region",
+    "stagingBucket": "bucket", "encryptionSpecKeyName": "kms_key",
+}  # fmt: skip
+"""Texts of a job, or of the call that makes it -> arguments of `VertexAI`."""
 
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """What such a file says, in two halves."""
+    """A job in two halves."""
 
     fields: Mapping[str, Any]
-    """Fields of `TrainingSpec`."""
+    """Of `TrainingSpec`."""
     settings: Mapping[str, Any]
-    """What is no part of a spec: further arguments of `VertexAI`."""
+    """Of `VertexAI`."""
 
 
-def read_config(config: str | Mapping[str, Any]) -> Config:
-    """Read a ``config.yaml`` of ``gcloud ai custom-jobs create``.
+class _Message:
+    """One message: keys are taken one by one, in snake_case or camelCase; what is left is an error."""
 
-    Args:
-        config: its text (YAML needs the extra ``gcloud``; JSON does not), or what it holds. Both forms of
-            ``workerPoolSpecs`` are read: the list, and the single mapping that Google's own pages print.
+    def __init__(self, value: object, at: str, errors: Errors) -> None:
+        self._at, self._errors, self._known = at, errors, set[str]()
+        if not isinstance(value, Mapping):
+            errors.add(at or "config", value, "a mapping", _HELP)
+            value = {}
+        self._left = {_camel(str(key)): one for key, one in value.items() if one is not None}
+
+    def path(self, key: str) -> str:
+        return f"{self._at}.{key}" if self._at else key
+
+    def take(self, key: str, kind: type = str) -> Any:
+        """The value of a key: text, a whole number (also as text), True or False; None where it lacks."""
+        self._known.add(key)
+        value = self._left.pop(key, None)
+        if kind is int and isinstance(value, str) and value.isdecimal():
+            return int(value)
+        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            expected = {str: "text", int: "a whole number", bool: "true or false"}[kind]
+            self._errors.add(self.path(key), value, expected, "")
+            return None
+        return value
+
+    def take_texts(self, key: str) -> list[str]:
+        """A list of texts; numbers are text too."""
+        self._known.add(key)
+        value = self._left.pop(key, None) or []
+        if not isinstance(value, list) or any(isinstance(one, (bool, list, dict)) for one in value):
+            words = value.split() if isinstance(value, str) else ["python3", "train.py"]
+            self._errors.add(self.path(key), value, "a list of texts", f"{key}: [{', '.join(words)}]")
+            return []
+        return [str(one) for one in value]
+
+    def take_message(self, key: str) -> _Message:
+        self._known.add(key)
+        value = self._left.pop(key, None)
+        return _Message({} if value is None else value, self.path(key), self._errors)
+
+    def take_messages(self, key: str) -> list[_Message]:
+        """A list of messages, or one without its list; empty ones are left out."""
+        self._known.add(key)
+        value = self._left.pop(key, None) or []
+        given = [value] if isinstance(value, Mapping) else value
+        if not isinstance(given, list):
+            self._errors.add(self.path(key), value, "a list", f"{key}: [...]")
+            return []
+        return [_Message(one, f"{self.path(key)}[{n}]", self._errors) for n, one in enumerate(given) if one]
+
+    def has(self, key: str) -> bool:
+        return key in self._left
+
+    def close(self) -> None:
+        """An error for every key that was not taken."""
+        for key, value in self._left.items():
+            near = difflib.get_close_matches(key, self._known, n=1, cutoff=0.8)
+            problem = "unknown key" if near else "not supported by gputrain"
+            fix = f"did you mean {near[0]}?" if near else "leave it out"
+            self._errors.add(self.path(key), value, "", fix, problem=problem)
+
+
+def read_config(config: object) -> Config:
+    """Read a job: a ``config.yaml``'s text, path or content, worker pools, or a job as `describe` prints it.
 
     Raises:
-        SpecError: with everything in it that neither half can say, or the first part of another shape.
+        SpecError: with everything in it that neither half can express, each with its path.
     """
-    document = _camel(_parsed(config))
-    try:
-        return _read(document)
-    except SpecError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        fix = "compare it with `gcloud ai custom-jobs create --help`"
-        allowed = f"each part in the shape that gcloud takes ({type(error).__name__}: {error})"
-        raise refused("config", document, allowed, fix) from error
-
-
-def _read(document: dict[str, Any]) -> Config:
-    faults = FaultCollector("the spec")
-    pools = _pools(document.pop("workerPoolSpecs", None), faults)
+    document = _parsed(config)
+    if isinstance(document, list):
+        document = {"workerPoolSpecs": document}
+    elif isinstance(document, Mapping) and {"containerSpec", "container_spec"} & {*document}:
+        document = {"workerPoolSpecs": [document]}
+    errors = Errors("the job's config")
+    job = _Message(document, "", errors)
     fields: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
-    if pools:
-        _read_machine(pools[0].get("machineSpec") or {}, fields, faults)
-        _read_container(pools[0], fields, faults)
-        settings |= _renamed(pools[0].get("diskSpec") or {}, _DISK, "diskSpec", faults)
-        settings |= _mounts(pools[0].get("nfsMounts") or ())
-        fields["num_nodes"] = sum(int(pool.get("replicaCount") or 1) for pool in pools)
-    _read_scheduling(document.pop("scheduling", {}), fields, faults)
-    interface = document.pop("pscInterfaceConfig", {})
-    settings |= _renamed(interface, {"networkAttachment": "network_attachment"}, "pscInterfaceConfig", faults)
-    output = document.pop("baseOutputDirectory", {})
-    fields |= _renamed(output, {"outputUriPrefix": "output_dir"}, "baseOutputDirectory", faults)
-    settings |= _renamed(document, _TOP, "", faults)
-    faults.raise_if_any()
-    return Config(fields=fields, settings=settings)
+    settings: dict[str, Any] = {"kms_key": job.take_message("encryptionSpec").take("kmsKeyName")}
+    title = re.sub(r"[^a-z0-9]+", "-", (job.take("displayName") or "").lower()).strip("-")[:49].strip("-")
+    fields["name"] = title if title[:1].isalpha() else None
+    fields["labels"] = job.take("labels", dict)
+    for key in _DESCRIBED if job.has("jobSpec") else ():
+        job.take(key, object)
+    for message in [job.take_message("jobSpec"), job] if job.has("jobSpec") else [job]:
+        _read_job(message, fields, settings)
+    if "entrypoint" not in fields and not errors.faults:
+        errors.add(
+            "workerPoolSpecs", None, "pools with a containerSpec", "see `gcloud ai custom-jobs create --help`"
+        )
+    errors.raise_if_any()
+    return Config(fields=_given(fields), settings=_given(settings))
 
 
-_DISK = {"bootDiskType": "disk_type", "bootDiskSizeGb": "disk_gib"}
-_TOP = {
-    "serviceAccount": "service_account",
-    "network": "network",
-    "tensorboard": "tensorboard",
-    "persistentResourceId": "persistent_resource",
-    "experiment": "experiment",
-    "experimentRun": "experiment_run",
-    "enableWebAccess": "enable_web_access",
-}
+def _read_job(job: _Message, fields: dict[str, Any], settings: dict[str, Any]) -> None:
+    settings.update({ours: job.take(key) for key, ours in _SETTINGS.items() if job.has(key)})
+    if job.has("enableWebAccess"):
+        settings["enable_web_access"] = job.take("enableWebAccess", bool)
+    if job.has("workerPoolSpecs"):
+        _read_pools(job, fields, settings)
+        _read_scheduling(job.take_message("scheduling"), fields)
+    interface = job.take_message("pscInterfaceConfig")
+    settings["network_attachment"] = interface.take("networkAttachment") or settings.get("network_attachment")
+    interface.close()
+    output = job.take_message("baseOutputDirectory")
+    place = output.take("outputUriPrefix") or job.take("baseOutputDir")
+    fields["output_dir"] = place or fields.get("output_dir")
+    output.close()
+    job.close()
 
 
-def _mounts(given: Any) -> dict[str, Any]:
-    names = {"server": "server", "path": "path", "mountPoint": "mount_point"}
-    found = [{names.get(key, key): value for key, value in one.items()} for one in given]
-    return {"nfs_mounts": found} if found else {}
+def _read_pools(job: _Message, fields: dict[str, Any], settings: dict[str, Any]) -> None:
+    pools = job.take_messages("workerPoolSpecs")
+    read = [_read_pool(pool) for pool in pools]
+    for number, (pool, one) in enumerate(zip(pools, read)):
+        differ = sorted(key for key in one if key != "num_nodes" and one[key] != read[0][key])
+        problem = f"differs from the first pool in {', '.join(differ)}"
+        fix = "VertexAI(reduction_server=...)" if number == 2 else "one job for each"
+        pool._errors.check(not differ, f"workerPoolSpecs[{number}]", None, "", fix, problem=problem)
+    if read:
+        fields["num_nodes"] = sum(one.pop("num_nodes") for one in read)
+        settings.update({name: read[0].pop(name) for name in ("disk_type", "disk_gib", "nfs_mounts")})
+        fields.update(read[0])
 
 
-def _parsed(config: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    document: Any = config
-    if isinstance(config, str):
-        try:
-            document = json.loads(config)
-        except ValueError:
-            document = _parsed_yaml(config)
-    if not isinstance(document, Mapping):
-        fix = "the text of a file, Path('config.yaml').read_text(); see `gcloud ai custom-jobs create --help`"
-        raise refused("config", document, "a mapping with workerPoolSpecs", fix)
-    return document
-
-
-def _parsed_yaml(text: str) -> Any:
-    try:
-        import yaml  # type: ignore[import-untyped]  # stubs are not worth a dependency
-    except ModuleNotFoundError as error:
-        allowed, fix = "JSON, as PyYAML is not installed", "pip install 'gputrain[gcloud]'"
-        raise refused("config", text[:40], allowed, fix) from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise refused("config", text[:40], "YAML", str(error).splitlines()[0]) from error
-
-
-def _camel(value: Any) -> Any:
-    """Both spellings of a key are one; the values of env and of labels are rows, not keys."""
-    if isinstance(value, Mapping):
-        return {
-            re.sub(r"_([a-z])", lambda m: m[1].upper(), str(key)): _camel(one) for key, one in value.items()
-        }
-    return [_camel(one) for one in value] if isinstance(value, list) else value
-
-
-def _pools(given: Any, faults: FaultCollector) -> list[dict[str, Any]]:
-    if isinstance(given, Mapping):
-        given = [given]
-    pools = [pool for pool in given or () if pool]
-    if not pools or not all(isinstance(pool, dict) and "containerSpec" in pool for pool in pools):
-        fix = "a list of pools; Python packages are not read"
-        faults.add("workerPoolSpecs", given, "pools with a containerSpec", fix)
-        return []
-    alike = {json.dumps({**pool, "replicaCount": 0}, sort_keys=True) for pool in pools}
-    if len(alike) > 1 or len(pools) > 2:
-        fix = "VertexAI(reduction_server=...)"
-        faults.add("workerPoolSpecs", len(pools), "a chief and workers that are alike", fix)
-    return pools
-
-
-def _read_machine(machine: dict[str, Any], fields: dict[str, Any], faults: FaultCollector) -> None:
-    kind, gpu = machine.pop("machineType", None), machine.pop("acceleratorType", None)
-    count = machine.pop("acceleratorCount", None)
-    affinity = machine.pop("reservationAffinity", {})
-    fields["machine_type"] = kind
-    if gpu is None:
-        shapes = catalog.shapes(machine_type=kind) if kind else ()
-        fields["gpu"] = f"{shapes[0].gpu.kind}:{shapes[0].gpu_count}" if len(shapes) == 1 else None
+def _read_pool(pool: _Message) -> dict[str, Any]:
+    """Fields and settings of one worker pool."""
+    found: dict[str, Any] = {"num_nodes": pool.take("replicaCount", int) or 1}
+    machine = pool.take_message("machineSpec")
+    kind, gpu = machine.take("machineType"), machine.take("acceleratorType")
+    count = machine.take("acceleratorCount", int)
+    shapes = catalog.shapes(machine_type=kind) if kind and not gpu else ()
+    of_machine = f"{shapes[0].gpu.kind}:{shapes[0].gpu_count}" if len(shapes) == 1 else None
+    affinity = machine.take_message("reservationAffinity")
+    affinity.take("key")
+    names, affinity_type = affinity.take_texts("values"), affinity.take("reservationAffinityType")
+    any_one = ANY_RESERVATION if affinity_type == "ANY_RESERVATION" else None  # NO_RESERVATION is our default
+    found |= {"machine_type": kind, "gpu": f"{gpu}:{count or 1}" if gpu else of_machine}
+    found["reservation"] = names[0] if names else any_one
+    disk = pool.take_message("diskSpec")
+    found |= {"disk_type": disk.take("bootDiskType"), "disk_gib": disk.take("bootDiskSizeGb", int)}
+    mounts = pool.take_messages("nfsMounts")
+    rows = {"server": "server", "path": "path", "mountPoint": "mount_point"}
+    found["nfs_mounts"] = [{ours: one.take(key) for key, ours in rows.items()} for one in mounts] or None
+    if pool.has("containerSpec"):
+        found |= _read_container(pool.take_message("containerSpec"))
     else:
-        fields["gpu"] = f"{gpu}:{count or 1}"
-    if affinity.get("reservationAffinityType") == "ANY_RESERVATION":
-        fields["reservation"] = ANY_RESERVATION
-    if affinity.get("values"):
-        fields["reservation"] = affinity["values"][0]
-    _unknown(machine, "machineSpec.", faults)
+        fix = "a containerSpec; Python packages are not supported"
+        pool._errors.add(pool.path("containerSpec"), None, "", fix)
+        pool.take("pythonPackageSpec", dict)
+    for one in (machine, affinity, disk, *mounts, pool):
+        one.close()
+    return found
 
 
-def _read_container(pool: Mapping[str, Any], fields: dict[str, Any], faults: FaultCollector) -> None:
-    container = dict(pool["containerSpec"])
-    command = [*container.pop("command", ()), *container.pop("args", ())]
-    fields["image"] = container.pop("imageUri", None)
-    fields["env"] = {row["name"]: str(row.get("value", "")) for row in container.pop("env", ())}
-    if command[:2] == ["python3", "-c"] and "gputrain" in command[2]:
-        fix = "keep the spec that it was written from"
-        faults.add("containerSpec", "gputrain", "a file of your own", fix)
-    elif not command:
-        fix = "name what the image starts by itself"
-        faults.add("containerSpec.command", None, "the program and its arguments", fix)
-    fields["command"] = command
-    _unknown(container, "containerSpec.", faults)
+def _read_container(container: _Message) -> dict[str, Any]:
+    program, args = container.take_texts("command"), container.take_texts("args")
+    env = container.take_messages("env")
+    variables = {one.take("name") or "": one.take("value") or "" for one in env}
+    found = {"image": container.take("imageUri"), "env": variables, "entrypoint": program, "args": args}
+    at = container.path("command")
+    if program[:2] == ["python3", "-c"] and "gputrain" in " ".join(program[2:]):
+        problem, fix = "this file was written by gputrain", "the spec that it was written from"
+        container._errors.add(at, None, "", fix, problem=problem)
+    for one in (*env, container):
+        one.close()
+    return found
 
 
-def _read_scheduling(scheduling: dict[str, Any], fields: dict[str, Any], faults: FaultCollector) -> None:
-    for name, field in (("timeout", "max_run_duration"), ("maxWaitDuration", "max_wait_duration")):
-        value = scheduling.pop(name, None)
-        found = re.fullmatch(r"(\d+)(?:\.\d+)?s", str(value)) if value is not None else None
-        if found:
-            fields[field] = timedelta(seconds=int(found[1]))
+def _read_scheduling(scheduling: _Message, fields: dict[str, Any]) -> None:
+    for key, name in (("timeout", "max_run_duration"), ("maxWaitDuration", "max_wait_duration")):
+        value = scheduling.take(key)
+        seconds = re.fullmatch(r"(\d{1,9})(?:\.\d+)?s", value or "")
+        if seconds and int(seconds[1]):
+            fields[name] = timedelta(seconds=int(seconds[1]))
         elif value is not None:
-            faults.add(f"scheduling.{name}", value, "seconds such as 3600s", "3600s")
-    strategy = scheduling.pop("strategy", "STANDARD")
+            scheduling._errors.add(scheduling.path(key), value, "seconds", f"{key}: 3600s")
+    strategy = scheduling.take("strategy") or "STANDARD"
     if strategy in _MODELS:
         fields["provisioning_model"] = _MODELS[strategy]
     else:
-        faults.add("scheduling.strategy", strategy, ", ".join(_MODELS), "STANDARD")
-    fields["max_restarts"] = 0 if scheduling.pop("disableRetries", False) else VERTEX_RESTARTS
-    scheduling.pop("restartJobOnWorkerRestart", None)
-    _unknown(scheduling, "scheduling.", faults)
+        at = scheduling.path("strategy")
+        scheduling._errors.add(at, strategy, f"one of {', '.join(_MODELS)}", "strategy: STANDARD")
+    fields["max_restarts"] = 0 if scheduling.take("disableRetries", bool) else VERTEX_RESTARTS
+    scheduling.take("restartJobOnWorkerRestart", bool)  # gputrain restarts all workers together
+    scheduling.close()
 
 
-def _renamed(
-    given: Mapping[str, Any], names: Mapping[str, str], where: str, faults: FaultCollector
-) -> dict[str, Any]:
-    left = {key: value for key, value in given.items() if key not in names}
-    _unknown(left, f"{where}." if where else "", faults)
-    found = {names[key]: value for key, value in given.items() if key in names}
-    return {name: int(value) if name == "disk_gib" else value for name, value in found.items()}
+def _given(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _unknown(left: Mapping[str, Any], where: str, faults: FaultCollector) -> None:
-    for key, value in left.items():
-        faults.add(f"{where}{key}", value, "not something that a spec can say", "leave it out")
+def _camel(key: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), key)
+
+
+def _parsed(config: Any) -> Any:
+    """The document of a text, of a file's path, or as it is."""
+    is_path = isinstance(config, str) and re.fullmatch(r"[^\n{]*\.(?:ya?ml|json)", config)
+    if isinstance(config, os.PathLike) or is_path:
+        try:
+            with open(config, encoding="utf-8") as file:
+                return _parsed(file.read())
+        except (OSError, UnicodeDecodeError) as error:
+            what = error.strerror if isinstance(error, OSError) else "not a text"
+            fix = f"check the path; it starts at {os.getcwd()}"
+            raise invalid("config", os.fspath(config), "", fix, problem=f"{config}: {what}") from error
+    if not isinstance(config, str):
+        return config
+    try:
+        return json.loads(config)
+    except ValueError:
+        pass
+    try:
+        import yaml  # type: ignore[import-untyped]  # stubs are not worth a dependency
+    except ModuleNotFoundError:
+        fix = "python -m pip install pyyaml"
+        raise invalid("config", config[:40], "JSON, as PyYAML is not installed", fix) from None
+    try:
+        return yaml.safe_load(config)
+    except yaml.YAMLError as error:
+        raise invalid("config", config[:40], "YAML", str(error).splitlines()[0]) from error

@@ -1,4 +1,4 @@
-"""``gpu="H100:2"``: a kind and a count per node."""
+"""``gpu="H100:2"``: a GPU and a count per node."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gputrain.catalog.names import kind_of, meant_by
 
 KIND = re.compile(r"[A-Za-z][A-Za-z0-9 ._()/+-]{0,99}")
 _COUNT = re.compile(r"[0-9]{1,4}\.?|[0-9]{0,4}\.[0-9]{1,9}|[0-9]{1,4}/0{0,3}[1-9][0-9]{0,3}")
-"""``Fraction`` alone reads ``1e99999999``, for hours; and a record may be of anybody."""
+"""`Fraction` alone takes hours over ``1e99999999``, and a record may come from anybody."""
 
 
 @attrs.frozen
 class GpuRequest:
-    """GPUs wanted on each node.
+    """GPUs of each node.
 
-    ``kind`` is the one word for it (``"H100"``, ``"RTX 4090"``), whoever has it, or None where the
-    user gave a count alone, which means the GPUs of this machine. ``count`` is a whole number, or a
-    fraction where a machine carries a part of a GPU (``"RTX-PRO-6000:1/2"``).
+    ``kind`` is the GPU's name (``"H100"``, ``"RTX 4090"``), or None where only a count was given, which means
+    the GPUs of this machine. ``count`` is a whole number, or a fraction where a machine type has a part of a
+    GPU (``"RTX-PRO-6000:1/2"``).
     """
 
     kind: str | None
@@ -32,9 +32,9 @@ class GpuRequest:
 
 
 def parse_gpu(value: object) -> GpuRequest:
-    """Read one request: ``"H100:2"``, ``"nvidia-h100-80gb:2"``, ``"L4"`` (one of them), ``2`` or ``"2"``.
+    """One request: ``"H100:2"``, ``"nvidia-h100-80gb:2"``, ``"L4"`` (one of them), ``2`` or ``"2"``.
 
-    Whether anybody has such a GPU is for the backends to say.
+    Backends decide whether they have such a GPU.
 
     Raises:
         ValueError: the form or the count is wrong.
@@ -57,7 +57,7 @@ def parse_gpu(value: object) -> GpuRequest:
 
 
 def parse_gpus(value: object) -> tuple[GpuRequest, ...]:
-    """Read one request or an ordered list of them; errors as `parse_gpu`."""
+    """One request, or a list of them in order of preference; errors as `parse_gpu`."""
     if value is None:
         return ()
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -70,5 +70,5 @@ def _count(text: str) -> int | Fraction:
         raise ValueError(f"{text[:40]!r} is not a count of GPUs")
     count = Fraction(text.strip())
     if count <= 0 or (count.denominator != 1 and count > 1) or count > 1024:
-        raise ValueError(f"{text.strip()} GPUs on a node cannot be")
+        raise ValueError(f"no machine has {text.strip()} GPUs")
     return int(count) if count.denominator == 1 else count

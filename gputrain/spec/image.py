@@ -1,4 +1,4 @@
-"""`Image`: a container image as what it is to be made of."""
+"""`Image`: a container image, by what it is built from."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from gputrain.arguments import refusing
-from gputrain.fields import FaultCollector, Field, matching, one_of, path, read, texts, words
-from gputrain.tables import Shown
+from gputrain.display.table import TableDisplay
+from gputrain.fields import Errors, field, matching, one_of, path, read_fields, texts, words
 
 if TYPE_CHECKING:
-    from gputrain.spec.typed import FilePath
+    from gputrain.spec.types import FilePath
 
 
 class Builder(enum.Enum):
@@ -27,29 +26,26 @@ class Builder(enum.Enum):
 
 
 def read_requirements(value: Any) -> tuple[str, ...]:
-    """A list of what pip may be asked for: packages by name and version, addresses, paths; no flags.
+    """A list of pip requirements: packages, URLs, paths; no options, and no files of requirements.
 
-    A file of requirements is none of them: pip would ask the index for a package of that name, and run it.
+    Given the name of a file, pip would ask the index for a package of that name and run it.
     """
+    from packaging.requirements import InvalidRequirement, Requirement  # 20 ms
+
     found = texts(value)
     for one in found:
-        if not one.strip() or one.lstrip().startswith("-") or not one.isprintable():
+        if one.lstrip().startswith("-") or not one.isprintable():
             raise ValueError(f"{one!r} is not a requirement")
         if one.strip().endswith(".txt"):
-            raise ValueError(f"{one!r} is a file, and only packages can be listed here")
-        if not (_ADDRESS.search(one) or _PACKAGE.fullmatch(one)):
-            raise ValueError(f"{one!r} is not a requirement as pip reads them")
+            raise ValueError(f"{one!r} is a file; list packages, or give requirements='requirements.txt'")
+        try:
+            if not re.search(r"[/\\]|\.(?:whl|zip|tar\.gz)$", one):  # a URL, a path, an archive
+                Requirement(one)
+        except InvalidRequirement:
+            raise ValueError(f"{one!r} is not a requirement") from None
     return found
 
 
-_ADDRESS = re.compile(r"[/\\]|\.(?:whl|zip|tar\.gz)$")
-"""What pip takes besides packages by their names: an address, a path, an archive."""
-_VERSION = r"\s*(?:===?|[<>!~]=|[<>])\s*[\w.*+!-]+\s*"
-_PACKAGE = re.compile(
-    r"\s*[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?\s*(?:\[[\w.,\s-]*\])?"
-    rf"\s*\(?(?:{_VERSION}(?:,{_VERSION})*)?\)?\s*(?:;.*)?"
-)
-"""A name, what it is wanted with, versions, and where it is wanted. Source: PEP 508, by general knowledge."""
 _WORD = r"[A-Za-z0-9][\w.+~-]*"
 _PART = r"[a-z0-9][a-z0-9_.-]*"
 REFERENCE = re.compile(
@@ -57,37 +53,26 @@ REFERENCE = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9]*:[0-9A-Fa-f]{1,128})?",
     re.ASCII,
 )
-"""An image's name: a registry, a path, a tag, a digest; without a registry the path is in small letters.
+"""An image's name: registry, path, tag, digest; without a registry the path is lower-case.
 
 Source: the grammar of github.com/distribution/reference, by general knowledge.
 """
-_ROWS = {
-    "base": Field(
-        matching(REFERENCE), "a container image", "base='pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime'"
-    ),
-    "requirements": Field(
-        read_requirements, "a list of pip requirements", "requirements=['einops==0.8.0']", True
-    ),
-    "dockerfile": Field(path, "the path of a Dockerfile", "dockerfile='Dockerfile'"),
-    "context": Field(path, "a folder", "context='.'"),
-    "builder": Field(one_of(Builder), words(Builder), "builder='cloud-build'", True),
-}
 
 
 @attrs.frozen(kw_only=True, init=False)
-class Image(Shown):
-    """A container image, by what it is made of: it is built once, pushed, and run by its digest.
+class Image(TableDisplay):
+    """A container image to build: built once, pushed, and run by its digest.
 
-    What goes in names it, so that nothing is built or sent while nothing has changed: a base and packages on
-    top of it, or a Dockerfile with the folder that it reads.
+    The image is named by its content, so nothing is built while nothing has changed. Give a base and packages
+    on top, or a Dockerfile and the folder that it reads.
 
     Args:
-        base: the image to begin with, which has Python and PyTorch.
-        requirements: pip requirements to install into it; its own PyTorch stays as it is.
-        dockerfile: path of a Dockerfile instead of both.
-        context: the folder that the Dockerfile reads; the Dockerfile's own unless said. What travels of it is
-            what travels of code: ignore files hold back, and keys are refused.
-        builder: ``cloud-build``, which needs nothing here, or this machine's ``docker`` or ``podman``.
+        base: the image to start from; it has Python and PyTorch.
+        requirements: pip requirements to install into it; its PyTorch stays as it is.
+        dockerfile: path of a Dockerfile, instead of both.
+        context: the folder that the Dockerfile reads; by default the Dockerfile's own. Ignore files apply as
+            they do to code, and credentials are refused.
+        builder: ``cloud-build``, or this machine's ``docker`` or ``podman``.
 
     Raises:
         SpecError: with all faults.
@@ -98,13 +83,16 @@ class Image(Shown):
     'docker'
     """
 
-    base: str | None
-    requirements: tuple[str, ...]
-    dockerfile: str | None
-    context: str | None
-    builder: Builder
+    base: str | None = field(
+        matching(REFERENCE), "a container image", "base='pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime'"
+    )
+    requirements: tuple[str, ...] = field(
+        read_requirements, "a list of pip requirements", "requirements=['einops==0.8.0']", is_needed=True
+    )
+    dockerfile: str | None = field(path, "the path of a Dockerfile", "dockerfile='Dockerfile'")
+    context: str | None = field(path, "a folder", "context='.'")
+    builder: Builder = field(one_of(Builder), words(Builder), "builder='cloud-build'", is_needed=True)
 
-    @refusing(_ROWS)
     def __init__(
         self,
         *,
@@ -114,23 +102,23 @@ class Image(Shown):
         context: FilePath | None = None,
         builder: Builder | Literal["cloud-build", "docker", "podman"] = Builder.CLOUD_BUILD,
     ) -> None:
-        faults = FaultCollector("the image")
+        errors = Errors("the image")
         given = {
             "base": base, "requirements": requirements, "dockerfile": dockerfile, "context": context,
             "builder": builder,
         }  # fmt: skip
-        found = read(_ROWS, given, faults)
-        if faults.is_clean("base", "dockerfile"):
+        found = read_fields(Image, given, errors)
+        if errors.is_clean("base", "dockerfile"):
             one = (base is None) != (dockerfile is None)
-            faults.check(one, "base", base, "a base or a Dockerfile, one of them", "dockerfile='Dockerfile'")
+            errors.check(one, "base", base, "a base or a Dockerfile, one of them", "dockerfile='Dockerfile'")
         if dockerfile is not None and found["requirements"]:
-            fix = "let the Dockerfile install them: RUN pip install ..."
-            faults.add("requirements", requirements, "those of a base; a Dockerfile has its own", fix)
+            problem, fix = "a Dockerfile installs its own", "RUN pip install ... in the Dockerfile"
+            errors.add("requirements", requirements, "", fix, problem=problem)
         if context is not None and dockerfile is None:
-            faults.add(
-                "context", context, "what a Dockerfile reads", "dockerfile='Dockerfile', or leave it out"
+            errors.add(
+                "context", context, "", "dockerfile='Dockerfile'", problem="only a Dockerfile reads one"
             )
-        faults.raise_if_any()
+        errors.raise_if_any()
         if dockerfile is not None and context is None:
             found["context"] = os.path.dirname(found["dockerfile"]) or "."
         self.__attrs_init__(**found)
@@ -144,13 +132,13 @@ class Image(Shown):
         return f"{self.base} with {count} package{'' if count == 1 else 's'}" if count else self.base
 
     def to_dict(self) -> dict[str, Any]:
-        """What it is made of, as JSON types; ``Image(**it)`` reads it back."""
+        """Its arguments as JSON types; ``Image(**fields)`` reads them back."""
         plain = {**attrs.asdict(self), "requirements": list(self.requirements), "builder": self.builder.value}
         return {name: value for name, value in plain.items() if value}
 
 
 def read_image(value: Any) -> str | Image:
-    """What a spec's ``image`` may be: a name, an `Image` or its parts, or a Dockerfile's path.
+    """A spec's ``image``: a name, an `Image` or its arguments, or a Dockerfile's path.
 
     A name has no capital letter before its tag, so ``Dockerfile`` is a path, as is ``gpu.Dockerfile``.
     """

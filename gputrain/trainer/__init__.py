@@ -1,6 +1,7 @@
-"""`Trainer`: one road from what a user asks for to a running job, on every backend."""
+"""`Trainer`: from what a user asks for to a running job, on every backend."""
 
-from gputrain.trainer.jobs import JobList, attach
+from gputrain.trainer.attach import attach
+from gputrain.trainer.jobs import JobList
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.trainer import Trainer
 

@@ -9,39 +9,35 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gputrain import fields
-from gputrain.backends import guard
-from gputrain.backends.base import Backend, Preflights, TellsQuotas
-from gputrain.backends.dues import all_due, due
+from gputrain.backends.base import Backend
 from gputrain.catalog import ProvisioningModel
-from gputrain.errors import RequestError
-from gputrain.fields import FaultCollector, Field
-from gputrain.gcp import MissingError
+from gputrain.concurrency import gather
+from gputrain.doctor import Check, Checks, Finding
+from gputrain.doctor.google import NeededApi, apis, in_registry
+from gputrain.doctor.permissions import BUILDS, permissions
+from gputrain.doctor.report import Probe, failed, ok, run_checks
+from gputrain.errors import AccessError, RequestError
+from gputrain.fields import Errors, Field
+from gputrain.google import MissingError
 from gputrain.planning import Candidate, Supply, Wanted, candidates
 from gputrain.planning.offers import unknown_gpu
-from gputrain.preflight import Check, Checks, Finding
-from gputrain.preflight.checks import Question, examine, fault, fine
-from gputrain.preflight.google import BUILDS, in_registry
-from gputrain.preflight.project import NeededApi, apis, permissions
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
-from gputrain.threads import side_by_side
 from gputrain.trainer import images
-from gputrain.trainer.choice import supply_of
 from gputrain.trainer.each import of_each
 
 if TYPE_CHECKING:
-    from gputrain.images import Works
+    from gputrain.images import ImageBuilder
 
-_REGISTRY = NeededApi(name="artifactregistry.googleapis.com", purpose="keep the image")
-_CLOUD_BUILD = NeededApi(name="cloudbuild.googleapis.com", purpose="build the image")
+_REGISTRY = NeededApi("artifactregistry.googleapis.com", "keep the image")
+_CLOUD_BUILD = NeededApi("cloudbuild.googleapis.com", "build the image")
 
 
 def examined(
     backends: Iterable[Backend],
     spec: TrainingSpec | None,
-    job_id: str,
     note: str = "",
     builds: Image | None = None,
 ) -> Checks:
@@ -52,16 +48,16 @@ def examined(
     """
     listed = tuple(backends)
     if spec is None:
-        return _all([partial(_preflight, backend, None, (), "") for backend in listed])
-    wanted = candidates(spec, [supply_of(backend) for backend in listed])
+        return _all([partial(_preflight, backend, None, ()) for backend in listed])
+    wanted = candidates(spec, [backend.supply for backend in listed])
     asks: list[Callable[[], Iterable[Check]]] = []
     for backend in listed:
         places = [one for one in wanted.candidates if one.backend == backend.name]
         if places:
-            asks.append(partial(_preflight, backend, spec, places, job_id))
+            asks.append(partial(_preflight, backend, spec, places))
         asks.append(partial(_fits, spec, backend.name, wanted))
     if builds is not None and (first := images.builder(listed)) is not None:
-        asks.append(partial(_works, *first, builds))
+        asks.append(partial(_check_builder, *first, builds))
     seen = _all(asks)
     return _yet_to_be_built(seen, spec.image_name, note) if note else seen
 
@@ -73,32 +69,42 @@ def _yet_to_be_built(seen: Checks, image: str | None, note: str) -> Checks:
     return Checks(checks=[*fine, *(one for one in seen if one.subject != subject)])
 
 
-def _works(backend: str, works: Works, image: Image) -> Checks:
+def _check_builder(backend: str, builder: ImageBuilder, image: Image) -> Checks:
     """Look at what an image that is yet to be built needs, beside all that jobs need."""
-    access, is_googles = works.access, image.builder is Builder.CLOUD_BUILD
-    needs = [one for one in BUILDS if one.permission.startswith("cloudbuild.")] if is_googles else []
+    access, is_googles = builder.access, image.builder is Builder.CLOUD_BUILD
+    needs = [one for one in BUILDS if one.name.startswith("cloudbuild.")] if is_googles else []
     things = [
         apis(access, (_REGISTRY, _CLOUD_BUILD) if is_googles else (_REGISTRY,)),
         *permissions(access, needs),  # those of a repository may be granted on it alone
-        Question(subject=f"repository {works.home.repository}", ask=lambda: _repository(works, image)),
+        Probe(subject=f"repository {builder.repository.repository}", run=lambda: _repository(builder, image)),
     ]
-    found = examine(backend, things)
-    return Checks(checks=[attrs.evolve(one, fix=access.fitted(one.fix)) for one in found])
+    return run_checks(backend, things)
 
 
-def _repository(works: Works, image: Image) -> Iterator[Check]:
-    from gputrain.images import home
-
-    try:
-        home.check(works.access, works.home, image)
-    except MissingError as error:
-        yield fault(error.what, error.fix)
+def check_build(backends: Iterable[Backend], image: Image, *, create_repository: bool) -> None:
+    """Of a build that was refused: raise AccessError with all that is missing, where that is several."""
+    first = images.builder(backends)
+    if first is None:
         return
-    yield fine(f"it is there, in {works.home.location}")
+    faults = [one for one in _check_builder(*first, image) if one.finding is Finding.FAULT]
+    faults = [one for one in faults if not (create_repository and one.subject.startswith("repository "))]
+    if len(faults) > 1:
+        what = [f"{image.title} cannot be built:", *(f"{one.subject}: {one.why}" for one in faults)]
+        fix = "\n       ".join(dict.fromkeys(one.fix for one in faults if one.fix))
+        raise AccessError("\n  ".join(what), fix=fix)
+
+
+def _repository(builder: ImageBuilder, image: Image) -> Iterator[Check]:
+    try:
+        builder.repository.check(builder.access, image)
+    except MissingError as error:
+        yield failed(error.what, error.fix)
+        return
+    yield ok(f"it is there, in {builder.repository.location}")
 
 
 def _all(asks: Sequence[Callable[[], Iterable[Check]]]) -> Checks:
-    return Checks(checks=[check for found in side_by_side(lambda ask: ask(), asks) for check in found])
+    return Checks(checks=[check for found in gather(lambda ask: ask(), asks) for check in found])
 
 
 def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
@@ -117,18 +123,9 @@ def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
             yield Check(backend=backend, subject=subject, finding=Finding.FAULT, why=why, fix=one.fix)
 
 
-def _preflight(
-    backend: Backend, spec: TrainingSpec | None, places: Sequence[Candidate], job_id: str
-) -> Iterable[Check]:
-    if not isinstance(backend, Preflights):
-        why = "this backend looks at nothing beforehand"
-        return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)
-
-    def ask() -> Iterable[Check]:
-        with guard.foreseen(backend.name, "look at what jobs need"):
-            return all_due("preflight(...)", backend.preflight(spec, places, job_id), Check)
-
-    return examine(backend.name, [Question(subject="preflight", ask=ask)])
+def _preflight(backend: Backend, spec: TrainingSpec | None, places: Sequence[Candidate]) -> Iterable[Check]:
+    probe = Probe(subject="preflight", run=lambda: backend.preflight(spec, places))
+    return run_checks(backend.name, [probe])
 
 
 def read(
@@ -141,36 +138,32 @@ def read(
         NoFitError: no machine carries that count.
         RequestError: none of the backends has quotas.
     """
-    faults = FaultCollector("this question")
+    faults = Errors("this question")
     given = {"gpu": gpu, "num_nodes": num_nodes, "provisioning_model": provisioning_model, "region": region}
     found = fields.read(_ROWS, given, faults)
     listed = tuple(backends)
-    asked = [one for one in listed if isinstance(one, TellsQuotas)]
+    asked = [one for one in listed if one.has_quotas]
     if not asked:
         named = " and ".join(one.name for one in listed)
-        fix = "name a cloud: Trainer(VertexAI(...)), with the project and the region"
+        fix = "use a cloud backend, vertex or compute, with a project and a region"
         raise RequestError(f"{named} has no quotas: a project on Google Cloud has some", fix=fix)
-    _check_known(found["gpu"] or (), [supply_of(one) for one in asked], faults)
+    _check_known(found["gpu"] or (), [one.supply for one in asked], faults)
     faults.raise_if_any()
 
     def ask(backend: Backend) -> Quotas:
-        size = {"num_nodes": found["num_nodes"], "models": found["provisioning_model"] or ()}
-        with guard.foreseen(backend.name, "read the quotas"):
-            if isinstance(backend, TellsQuotas):
-                given = backend.quotas(found["gpu"], **size, regions=found["region"] or ())
-                return due("quotas(...)", given, Quotas)
-        return Quotas(standings=())
+        models, regions = found["provisioning_model"] or (), found["region"] or ()
+        return backend.quotas(found["gpu"], num_nodes=found["num_nodes"], models=models, regions=regions)
 
     told, unread = of_each(asked, ask, "quotas")
-    return sum(told, Quotas(standings=(), unread=unread))
+    return sum(told, Quotas(statuses=(), unread=unread))
 
 
-def _check_known(gpus: Sequence[GpuRequest], supplies: Sequence[Supply], faults: FaultCollector) -> None:
+def _check_known(gpus: Sequence[GpuRequest], supplies: Sequence[Supply], faults: Errors) -> None:
     """A kind of GPU that no backend knows is a fault."""
     for request in gpus:
         unknown = [one for one in (unknown_gpu(request, supply) for supply in supplies) if one]
         if unknown and len(unknown) == len(supplies):
-            faults.add("gpu", str(request), unknown[0].what, unknown[0].fix)
+            faults.add("gpu", str(request), "", unknown[0].fix, problem=unknown[0].what)
 
 
 def _gpus(value: object) -> tuple[GpuRequest, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from gputrain.backends.base import Backend
+from gputrain.concurrency import gather
 from gputrain.errors import GputrainError
-from gputrain.threads import side_by_side
 
 T = TypeVar("T")
 log = logging.getLogger("gputrain")
@@ -22,24 +22,28 @@ def of_each(
     Raises:
         GputrainError: as the first of them answers, where none could be asked.
     """
-    refused: dict[str, GputrainError] = {}
+    refused: dict[str, Exception] = {}
 
     def answers(backend: Backend) -> list[T]:
         try:
             return [ask(backend)]
-        except GputrainError as error:
+        except Exception as error:  # noqa: BLE001  # of whichever kind: it hides no other backend's answer
             refused[backend.name] = error
             return []
 
-    told = [one for some in side_by_side(answers, backends) for one in some]
+    told = [one for some in gather(answers, backends) for one in some]
     if refused and not told:
         raise refused[backends[0].name]
     return told, left_out(refused, of)
 
 
-def left_out(refused: Mapping[str, GputrainError], of: str) -> tuple[str, ...]:
+def left_out(refused: Mapping[str, Exception], of: str) -> tuple[str, ...]:
     """The backends that could not be asked, each with why; the log says of what they are left out."""
-    told = tuple(f"{name}: {error.what}" for name, error in refused.items())
+    told = tuple(f"{name}: {_reason(error)}" for name, error in refused.items())
     for one in told:
         log.warning("left out of the %s: %s", of, one)
     return told
+
+
+def _reason(error: Exception) -> str:
+    return error.what if isinstance(error, GputrainError) else f"{type(error).__name__}: {error}"

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from gputrain.arguments import check
-from gputrain.backends import seam
 from gputrain.backends.base import Backend
 from gputrain.catalog import image_faults
 from gputrain.catalog.images import ImageFault
 from gputrain.errors import GputrainError, SpecError
-from gputrain.fields import refused
+from gputrain.fields import check, invalid
 from gputrain.planning import Plan
 from gputrain.spec import Image, TrainingSpec
 
 if TYPE_CHECKING:
-    from gputrain.images import BuiltImage, Told, Works
-    from gputrain.spec.typed import FilePath
+    from gputrain.images import BuiltImage, ImageBuilder, OnLine
+    from gputrain.spec.types import FilePath
 
 log = logging.getLogger("gputrain")
 
@@ -46,16 +44,16 @@ def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[Training
     return (there, "", None) if found.digest else (there, str(found), spec.image)
 
 
-def builder(backends: Iterable[Backend]) -> tuple[str, Works] | None:
+def builder(backends: Iterable[Backend]) -> tuple[str, ImageBuilder] | None:
     """The name of the first of them that keeps images, and where it builds them; None where none does."""
-    return next(((one.name, works) for one in backends if (works := seam.works(one)) is not None), None)
+    return next(((one.name, made) for one in backends if (made := one.image_builder) is not None), None)
 
 
 def built(
     backends: Mapping[str, Backend],
     image: Image | FilePath,
     *,
-    told: Told | None = None,
+    on_line: OnLine | None = None,
     create_repository: bool = False,
 ) -> BuiltImage:
     """The image, built by the first backend that keeps images.
@@ -64,14 +62,14 @@ def built(
         SpecError: no backend does.
         RequestError: the build failed.
     """
-    check("build(...)", told=told, create_repository=create_repository)
+    check("build(...)", on_line=on_line, create_repository=create_repository)
     image = image if isinstance(image, Image) else Image(dockerfile=image)
     first = builder(backends.values())
     if first is not None:
-        return first[1].build(image, told=told or log.info, create_repository=create_repository)
+        return first[1].build(image, on_line=on_line or log.info, create_repository=create_repository)
     fix = "Trainer(VertexAI(...)) or Trainer(ComputeEngine(...))"
     what = f"none of {', '.join(backends)} keeps images"
-    raise refused("image", image.title, "one of a backend that runs containers", fix, what=what)
+    raise invalid("image", image.title, "one of a backend that runs containers", fix, what=what)
 
 
 def with_image(backends: Mapping[str, Backend], plan: Plan) -> Plan:
@@ -93,7 +91,7 @@ def _check_runs(plan: Plan) -> None:
     faults = [[one for one in _faults(name, each.gpu) if one.is_certain] for each in plan.candidates]
     if faults and all(faults):
         first = faults[0][0]
-        raise refused("image", name, first.why, first.fix, what=first.what)
+        raise invalid("image", name, first.why, first.fix, what=first.what)
 
 
 def _faults(name: str, gpu: str | None) -> tuple[ImageFault, ...]:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import attrs
-
-from gputrain.arguments import check, refusing
-from gputrain.backends import guard
-from gputrain.backends.base import Backend, JobRef
+from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import AccessError, GputrainError, TransientError
-from gputrain.fields import Field, is_text, read_whole, refused
+from gputrain.fields import Field, check, invalid, is_text, read_whole
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
-from gputrain.job.watcher import WATCHER
-from gputrain.job.watching import Watching
+from gputrain.job.watcher import WATCHER, Watching
 from gputrain.lifecycle import State
-from gputrain.spec.durations import Moment, moment_asked
-from gputrain.tables import Shown, Table
-from gputrain.threads import new_lock, side_by_side
-from gputrain.trainer.choice import one_backend
-from gputrain.trainer.road import by_name
+from gputrain.spec.duration import Moment, parse_moment
+from gputrain.trainer.attach import by_name
+from gputrain.trainer.planner import Planner
 
 _COLUMNS = ("name", "state", "place", "runs on", "started", "duration", "cost $")
 
@@ -34,97 +28,83 @@ CALL_S = 20.0
 """How often it is looked for jobs that others have submitted."""
 
 
-class JobList(Shown, list[Job]):
+class JobList(TableDisplay, list[Job]):
     """Jobs that show themselves as a table."""
 
     left_out: tuple[str, ...] = ()
-    """The backends that could not be listed, each with why: there may be more jobs."""
+    """The places of records that could not be listed, each with why: there may be more jobs."""
 
     @property
     def table(self) -> Table:
         """One row a job."""
-        _read(self)
         caption = "\n".join(f"left out: {one}" for one in self.left_out)
         return Table(title="Jobs", columns=_COLUMNS, rows=map(_row, self), right=("cost $",), caption=caption)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Each job as `Job.to_dict` tells it."""
-        _read(self)
         return [job.to_dict() for job in self]
 
 
-_TAKEN_UP_BY = {
-    "uri": Field(
-        JobRef.parse, "gputrain://backend/project/place/name", "trainer.jobs() lists those there are", True
-    ),
-    "backend": Field(one_backend, "a backend", "leave it out"),
-}
-
-
-@refusing(_TAKEN_UP_BY)
-def attach(uri: str, *, backend: Backend | None = None) -> Job:
-    """Take up a job by its name, in any process, on any day.
+def listed(planner: Planner, name: str = "", refused: dict[str, Exception] | None = None) -> list[Job]:
+    """The jobs of a trainer whose ids begin so, newest first; none is looked at yet.
 
     Args:
-        uri: what ``job.uri`` said: ``gputrain://backend/project/place/name``.
-        backend: the backend to use, where it needs credentials of its own; made from the uri unless said.
+        refused: takes the places of records that cannot be listed now, and why; without it one ends the list.
 
     Raises:
-        SpecError: the uri names no job, or a backend that is not installed; it says what to install.
-        JobLostError: the job cannot be found.
+        GputrainError: as a store answers; where all refuse, as the first.
     """
-    job = by_name(uri, backend)
-    job.refresh()
-    return job
+    check("jobs(...)", name=name)
+    found, refusals = list[tuple[float, Job]](), dict[str, Exception]()
+    for store in planner.stores:
+        try:
+            versions = store.list(name)
+        except GputrainError as error:
+            refusals[store.documents.uri] = error
+            continue
+        context = planner.context(store)
+        for job_id, version in versions.items():
+            job = Job(store.documents.ref(job_id), context, named=by_name)
+            found.append((version.created_at, job))
+    if refusals and (refused is None or len(refusals) == len(planner.stores)):
+        raise next(iter(refusals.values()))
+    if refused is not None:
+        refused.update(refusals)
+    return [job for _, job in sorted(found, key=lambda one: one[0], reverse=True)]
 
 
-@attrs.frozen(kw_only=True)
-class JobFilter:
-    """Which jobs a list is to hold."""
-
-    states: frozenset[str]
-    """Empty: all."""
-    labels: Mapping[str, str]
-    since: datetime | None
-
-    def of(self, jobs: Iterable[Job]) -> JobList:
-        """Those of the jobs, in their order. Only where labels or a time are asked for, records are read."""
-        found = JobList(job for job in jobs if not self.states or job.state.value in self.states)
-        if self.labels or self.since is not None:
-            _read(found)
-        return JobList(
-            job
-            for job in found
-            if (not self.labels or self.labels.items() <= job.labels.items())
-            and (self.since is None or (job.created_at is not None and job.created_at >= self.since))
-        )
-
-
-def looked_at(jobs: Iterable[Job], unseen: list[Job] | None = None) -> Iterator[Job]:
-    """Each job after a look; one that cannot be looked at is left out, and hides no other.
+def looked_at(
+    jobs: Sequence[Job],
+    backends: Collection[str],
+    *,
+    unseen: list[Job] | None = None,
+    refused: dict[str, Exception] | None = None,
+) -> list[Job]:
+    """The jobs of these backends, each after a look; one that cannot be looked at is left out.
 
     Args:
         unseen: takes those that are there, for all anybody knows.
+        refused: takes the backends that cannot be asked about them, and why.
 
     Raises:
         AccessError, TransientError: not one can be looked at, so nobody knows how any stands.
     """
-    is_seen, refusal = False, None
-    for job in jobs:
-        try:
-            with guard.foreseen(job.ref.backend, "look at a job"):
-                job.refresh()
-        except GputrainError as error:  # noqa: PERF203  # the next one is looked at all the same
-            log.warning("%s is left out: %s", job.uri, error)
-            if isinstance(error, (AccessError, TransientError)):
-                refusal = error
-                if unseen is not None:
-                    unseen.append(job)
-        else:
-            is_seen = True
-            yield job
-    if refusal is not None and not is_seen:
+    seen, refusal = list[Job](), None
+    for job, error in zip(jobs, Job.refresh_many(jobs), strict=True):
+        if error is None:
+            if job.is_one and (not job.backend or job.backend in backends):
+                seen.append(job)
+            continue
+        log.warning("%s is left out: %s", job.uri, error)
+        if isinstance(error, (AccessError, TransientError)):
+            refusal = error
+            if unseen is not None:
+                unseen.append(job)
+            if refused is not None and job.backend:
+                refused[job.backend] = error
+    if refusal is not None and not seen:
         raise refusal
+    return seen
 
 
 def wanted(
@@ -132,11 +112,18 @@ def wanted(
     labels: Mapping[str, str] | None,
     since: Moment | None,
     now: datetime,
-) -> JobFilter:
-    """What a caller asks for, checked. Raises SpecError where there is no such state, or no such moment."""
+) -> Callable[[Job], bool]:
+    """Whether a list is to hold a job. Raises SpecError where there is no such state, moment or label."""
     found = read_whole("", _WANTED, {"state": state, "labels": labels})
-    at = None if since is None else moment_asked(since, now)
-    return JobFilter(states=found["state"] or frozenset(), labels=found["labels"] or {}, since=at)
+    states, pairs = found["state"], (found["labels"] or {}).items()
+    at = None if since is None else parse_moment(since, now)
+
+    def is_wanted(job: Job) -> bool:  # records are read only where labels or a time are asked for
+        if (states and job.state.value not in states) or (pairs and not pairs <= job.labels.items()):
+            return False
+        return at is None or (job.created_at is not None and job.created_at >= at)
+
+    return is_wanted
 
 
 def _states(value: Any) -> frozenset[str]:
@@ -150,7 +137,7 @@ def _state(value: Any) -> str:
         return State(value).value
     except ValueError:
         near = difflib.get_close_matches(str(value), known, n=1) or ["running"]
-        raise refused("state", value, f"one of {', '.join(known)}", f"state='{near[0]}'") from None
+        raise invalid("state", value, f"one of {', '.join(known)}", f"state='{near[0]}'") from None
 
 
 def _labels(value: Any) -> dict[str, str]:
@@ -165,17 +152,11 @@ _WANTED = {
 }
 
 
-def _read(jobs: JobList) -> None:
-    """Read the jobs' records, several at a time; each is kept by its handle."""
-    side_by_side(lambda job: job.spec, jobs)
-
-
 def _row(job: Job) -> tuple[str, ...]:
-    place = job.candidate.place if job.candidate else job.ref.place
     return (
         job.id,
         job.state.value,
-        f"{job.ref.backend} {place}".strip(),
+        f"{job.backend} {job.place}".strip(),
         job.candidate.gpus if job.candidate else "",
         f"{job.started_at:%Y-%m-%d %H:%M}" if job.started_at else "",
         str(job.duration or "").split(".")[0],
@@ -189,10 +170,11 @@ class Roll:
     state = State.RUNNING
     platform = "the roll"
     poll_s = CALL_S
+    has_step = False
 
     def __init__(
         self,
-        find: Callable[[dict[str, GputrainError]], Iterable[Job]],
+        find: Callable[[dict[str, Exception]], Iterable[Job]],
         listener: Listener,
         left: Callable[[Roll], None],
     ) -> None:
@@ -200,20 +182,31 @@ class Roll:
         self._find = find
         self._left = left
         self._listener = listener
-        self._lock = new_lock()
+        self._lock = threading.RLock()
         self._known: set[str] = set()
         self._listed: set[str] = set()
         """By the last list that was whole."""
         self._watchings: dict[str, Watching] = {}
         """Of those that live, by their ids."""
         self._unlisted: set[str] | None = None
-        """The backends that were never listed; None before the first list."""
+        """The places of records that were never listed; None before the first list."""
         self._is_closed = False
         self._drop = WATCHER.watch(self, lambda _error: None)
 
+    @property
+    def refresh_many(self) -> Callable[[Sequence[Roll]], list[Exception | None]]:
+        """As of `Job`."""
+
+        def refresh_many(rolls: Sequence[Roll]) -> list[Exception | None]:
+            for one in rolls:
+                one.refresh()
+            return [None] * len(rolls)
+
+        return refresh_many
+
     def refresh(self) -> None:
         """Take in the jobs that are new; of those that were there before us, the ones that live."""
-        refused: dict[str, GputrainError] = {}
+        refused: dict[str, Exception] = {}
         try:
             found = list(self._find(refused))
         except GputrainError as error:  # what cannot be listed now is listed the next time
@@ -221,12 +214,14 @@ class Roll:
             return
         before = self._unlisted
         for job in found:
-            self.add(job, only_living=before is None or job.ref.backend in before)
+            self.add(job, only_living=before is None or job._context.jobs.documents.uri in before)
         if not refused:
             self._forget({job.id for job in found})
         self._unlisted = set(refused) if before is None else before & set(refused)
         for name in self._unlisted if before is None else ():
-            log.warning("jobs of %s cannot be listed, and are told of once they can: %s", name, refused[name])
+            log.warning(
+                "jobs of %s cannot be listed; they are reported once they can: %s", name, refused[name]
+            )
 
     def _forget(self, listed: set[str]) -> None:
         """Know no more those that have ended and that two lists have not shown, as one may lag."""

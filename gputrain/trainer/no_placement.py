@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError, Scope
-from gputrain.planning import Candidate, Ladder, Outcome, Plan
+from gputrain.planning import Candidate, Failover, Outcome, Plan
 from gputrain.planning.attempts import few_places
-from gputrain.planning.ladder import StopReason, is_open
+from gputrain.planning.failover import StopReason, is_open
 from gputrain.quota import deciding
 
 _MORE_PLACES = "allow more GPU kinds, provisioning models or regions"
-_CONSOLE = "https://console.cloud.google.com/iam-admin/quotas"
 _WAIT = "give max_wait_duration to wait for room"
 
 
-def placement_error(plan: Plan, ladder: Ladder, reason: StopReason) -> GputrainError:
+def placement_error(plan: Plan, ladder: Failover, reason: StopReason) -> GputrainError:
     """What to raise: the one answer there was, where there was one, or the whole story."""
     attempts = ladder.attempts
-    if reason in (StopReason.UNCLEAR, StopReason.REFUSED) and attempts[-1].error is not None:
+    if reason is StopReason.REFUSED and attempts[-1].error is not None:
         return attempts[-1].error
     tries = attempts.tries
     if not tries:
@@ -27,7 +26,7 @@ def placement_error(plan: Plan, ladder: Ladder, reason: StopReason) -> GputrainE
     if len(tries) == 1 and only.error is not None and (only.outcome is not Outcome.NO_ROOM or only.is_final):
         return only.error
     error = NoPlacementError(
-        f"no place for {plan.spec.title} after {attempts.asked} tries: {reason.value}",
+        f"no place for {plan.spec.title} after {len(tries)} tries: {reason.value}",
         why="\n".join(_story(ladder)),
         fix="; or ".join(_fixes(plan, ladder)),
         plan=plan,
@@ -37,7 +36,7 @@ def placement_error(plan: Plan, ladder: Ladder, reason: StopReason) -> GputrainE
     return error
 
 
-def _story(ladder: Ladder) -> Iterator[str]:
+def _story(ladder: Failover) -> Iterator[str]:
     yield "what was tried"
     table = str(ladder.attempts.summary).splitlines()[1:]
     yield from (f"    {line}" for line in table)
@@ -58,7 +57,7 @@ def _why_not(one: Candidate) -> str:
     return str(reading)
 
 
-def _fixes(plan: Plan, ladder: Ladder) -> Iterator[str]:
+def _fixes(plan: Plan, ladder: Failover) -> Iterator[str]:
     """What to do, the surest first, each once."""
     errors = [one.error for one in ladder.attempts if one.error is not None]
     others = [one for one in errors if not isinstance(one, CapacityError)]
@@ -81,7 +80,7 @@ def _every_quota_short(plan: Plan, candidates: Sequence[Candidate]) -> GputrainE
     return QuotaExceededError(
         f"every quota is too small for {plan.spec.title}; nothing was tried",
         why="\n       ".join(dict.fromkeys(map(str, readings))),
-        fix=f"ask for more of {first.metric} at {_CONSOLE}, or {_MORE_PLACES}",
+        fix=f"{first.fix}, or {_MORE_PLACES}",
         metric=first.metric,
         limit=first.limit,
         usage=first.usage,

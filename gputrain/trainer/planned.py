@@ -7,19 +7,18 @@ from typing import Any
 
 import attrs
 
+from gputrain.code import folder_of
+from gputrain.code.bundle import Survey, check, survey
+from gputrain.display.table import Table, TableDisplay
 from gputrain.job import Job
-from gputrain.job.stopping import StopEvent
+from gputrain.job.watcher import StopEvent
 from gputrain.planning import Candidate, GcloudJob, Plan, Refusal
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
-from gputrain.staging import folder_of
-from gputrain.staging.fitness import check
-from gputrain.staging.survey import Survey, survey
-from gputrain.tables import Shown, Table
-from gputrain.trainer.road import Road
+from gputrain.trainer.planner import Planner
 
 
-class PlannedJob(Shown):
+class PlannedJob(TableDisplay):
     """What ``trainer.plan`` gives: a `Plan` to look at, and the job that `submit` makes of it.
 
     Nothing has been created or uploaded. A pickled copy is the `Plan` alone: all that can be looked at.
@@ -30,15 +29,15 @@ class PlannedJob(Shown):
     'local'
     """
 
-    def __init__(self, plan: Plan, road: Road, job_id: str) -> None:
+    def __init__(self, plan: Plan, planner: Planner, job_id: str) -> None:
         self._plan = plan
-        self._road = road
+        self.planner = planner
         self._job_id = job_id
 
     @property
     def plan(self) -> Plan:
         """The plan as data, as old as it is now."""
-        return attrs.evolve(self._plan, shown_at=self._road.now())
+        return attrs.evolve(self._plan, shown_at=self.planner.now())
 
     def submit(self, *, idempotency_key: str | None = None, stop: StopEvent | None = None) -> Job:
         """Start the job on the best candidate that has room. Twice is once: it is the same job.
@@ -57,7 +56,7 @@ class PlannedJob(Shown):
             AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
         job_id = self._job_id if idempotency_key is None else make_job_id(self.spec, idempotency_key)
-        return self._road.submit(self._plan, job_id, is_new=False, stop=stop)
+        return self.planner.submit(self._plan, job_id, has_key=idempotency_key is not None, stop=stop)
 
     @property
     def requests(self) -> tuple[Mapping[str, Any], ...]:
@@ -67,7 +66,7 @@ class PlannedJob(Shown):
             NoFitError: no candidate is left.
             SpecError: the code is not there, or something in its folder cannot travel.
         """
-        return self._road.requests(self._plan, self._job_id)
+        return self.planner.requests(self._plan, self._job_id)
 
     def to_gcloud(self) -> GcloudJob:
         """The best candidate's job as a ``config.yaml`` and a gcloud command.
@@ -79,7 +78,7 @@ class PlannedJob(Shown):
             SpecError: gcloud has no such jobs on the backend of the best candidate.
             AccessError, RequestError: the bucket does not take the code.
         """
-        return self._road.gcloud(self._plan, self._job_id)
+        return self.planner.gcloud(self._plan, self._job_id)
 
     def bundle(self) -> Survey:
         """What of the code would travel, and what stays behind and by which rule.
@@ -87,6 +86,8 @@ class PlannedJob(Shown):
         Raises:
             SpecError: something in the folder cannot travel, as `submit` would say.
         """
+        if self.spec.runs_image:
+            return Survey(folder="", files=(), behind=())
         return check(survey(folder_of(self.spec)))
 
     @property

@@ -6,42 +6,50 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gputrain.arguments import check, refusing
-from gputrain.backends.base import Backend, JobRef, Orphan
-from gputrain.errors import GputrainError
-from gputrain.fields import read_whole
+import attrs
+
+from gputrain.backends.base import Backend, Machine
+from gputrain.display.live import ProgressWord, display_mode
+from gputrain.errors import AccessError, GputrainError
+from gputrain.experiments import Experiment
+from gputrain.experiments.experiment import Planned, Submits, map_points, resume
+from gputrain.fields import Field, check, invalid, read_whole, text
+from gputrain.google import MissingError
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
-from gputrain.job.stopping import StopEvent
+from gputrain.job.watcher import StopEvent
+from gputrain.jobstore import JobRef
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
-from gputrain.spec.entry import Entry, make_job_id
-from gputrain.spec.help import tells_fields
-from gputrain.spec.typed import FilePath, Model, SpecFields
-from gputrain.trainer.choice import MADE_OF, of_name, spec_asked
-from gputrain.trainer.doctor import read as read_quotas
+from gputrain.spec import Image, TrainingSpec
+from gputrain.spec.entry import Entry, document_fields, make_job_id, make_spec
+from gputrain.spec.types import FilePath, Model, PointFields, SpecFields
+from gputrain.trainer.attach import by_name, store_of
+from gputrain.trainer.choice import MADE_OF
+from gputrain.trainer.doctor import check_build, read as read_quotas
 from gputrain.trainer.each import left_out
 from gputrain.trainer.images import built, named
-from gputrain.trainer.jobs import JobList, Roll, looked_at, wanted
-from gputrain.trainer.maps import Maps
+from gputrain.trainer.jobs import JobList, Roll, listed, looked_at, wanted
 from gputrain.trainer.orphans import Orphans, left_behind, removed
 from gputrain.trainer.planned import PlannedJob
-from gputrain.trainer.road import Road
-from gputrain.view import ProgressWord, place_of
+from gputrain.trainer.planner import Planner, spec_asked
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from gputrain.images import BuiltImage, Told
-    from gputrain.preflight import Checks
-    from gputrain.spec import Image, Moment
+    from gputrain.doctor import Checks
+    from gputrain.images import BuiltImage, OnLine
+    from gputrain.spec import Moment
 
 log = logging.getLogger("gputrain")
 
 
-class Trainer(Maps):
+_NAMED = {"name": Field(text, "the name of an experiment", "name='scan'", is_needed=True)}
+
+
+class Trainer(Submits):
     """Plans, submits and finds jobs.
 
     Args:
@@ -54,7 +62,6 @@ class Trainer(Maps):
     'local'
     """
 
-    @refusing(MADE_OF)
     def __init__(
         self,
         backends: Backend | Sequence[Backend] | None = None,
@@ -64,12 +71,13 @@ class Trainer(Maps):
     ) -> None:
         found = read_whole("Trainer(...)", MADE_OF, {"backends": backends, "now": now, "sleep": sleep})
         self._backends: dict[str, Backend] = found["backends"]
-        super().__init__(Road(self._backends, now, sleep))
+        self.planner = Planner(self._backends, now, sleep, by_name)
+        self._rolls: set[Roll] = set()
 
     def __repr__(self) -> str:
         return f"Trainer([{', '.join(map(repr, self._backends.values()))}])"
 
-    @tells_fields(SpecFields)
+    @document_fields(SpecFields)
     def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> PlannedJob:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.
 
@@ -81,9 +89,9 @@ class Trainer(Maps):
             SpecError: with all faults of the spec.
         """
         spec = spec_asked(entry, fields)
-        return PlannedJob(self._road.plan(spec), self._road, make_job_id(spec, None))
+        return PlannedJob(self.planner.plan(spec), self.planner, make_job_id(spec, None))
 
-    @tells_fields(SpecFields)
+    @document_fields(SpecFields)
     def doctor(
         self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Unpack[SpecFields]
     ) -> Checks:
@@ -94,7 +102,7 @@ class Trainer(Maps):
 
         Args:
             entry: as for `plan`; nothing at all to look without a spec.
-            idempotency_key: as for `submit`, to look whether that very job's names are free.
+            idempotency_key: as for `submit`, to see that it can be one.
             **fields: fields of `TrainingSpec`.
 
         Raises:
@@ -107,9 +115,9 @@ class Trainer(Maps):
 
         check("doctor(...)", idempotency_key=idempotency_key)
         if entry is None and not fields:
-            return examined(self._backends.values(), None, "")
+            return examined(self._backends.values(), None)
         spec, note, builds = named(self._backends, spec_asked(entry, fields))
-        return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key), note, builds)
+        return examined(self._backends.values(), spec, note, builds)
 
     def quotas(
         self,
@@ -139,25 +147,32 @@ class Trainer(Maps):
         )  # fmt: skip
 
     def build(
-        self, image: Image | FilePath, *, told: Told | None = None, create_repository: bool = False
+        self, image: Image | FilePath, *, on_line: OnLine | None = None, create_repository: bool = False
     ) -> BuiltImage:
         """Build and push an image, unless it is there; `submit` does so by itself.
+
+        Where it is refused, all that is missing for a build is named at once.
 
         It is kept where the first backend with a place for images says; ``built.reference`` is its name by
         digest. A build goes on where this process ends, and the next call watches it.
 
         Args:
             image: as a spec's; a path is that of a Dockerfile.
-            told: takes each line that the build writes; the log of ``gputrain`` unless said.
+            on_line: takes each line that the build writes; the log of ``gputrain`` unless said.
             create_repository: make the repository where there is none.
 
         Raises:
             RequestError, SpecError: the build failed, with the end of its log; what goes in cannot travel.
             AccessError, TransientError: as Google's services answer.
         """
-        return built(self._backends, image, told=told, create_repository=create_repository)
+        image = image if isinstance(image, Image) else Image(dockerfile=image)
+        try:
+            return built(self._backends, image, on_line=on_line, create_repository=create_repository)
+        except (AccessError, MissingError):
+            check_build(self._backends.values(), image, create_repository=create_repository)
+            raise
 
-    @tells_fields(SpecFields)
+    @document_fields(SpecFields)
     def submit(
         self,
         entry: Entry | None = None,
@@ -193,17 +208,37 @@ class Trainer(Maps):
         """
         return self._asked(spec_asked(entry, fields), idempotency_key, stop, on_change)
 
+    def _asked(
+        self,
+        spec: TrainingSpec,
+        key: str | None,
+        stop: StopEvent | None,
+        on_change: Listener | None = None,
+        *,
+        waits: bool = True,
+    ) -> Job:
+        def watch(job: Job) -> None:
+            for roll in tuple(self._rolls):  # a listener may close one
+                roll.add(job)
+            if on_change is not None:
+                job.watch(on_change)
+
+        check("submit(...)", stop=stop, on_change=on_change)
+        job_id = make_job_id(spec, key)
+        plan = self.planner.plan(spec)
+        return self.planner.submit(plan, job_id, has_key=key is not None, stop=stop, waits=waits, then=watch)
+
     def watch(self, listener: Listener) -> Roll:
         """Tell a listener of each change of every job: those that live, and all that come, by whomever.
 
         It is called from a thread of ours, with one `JobEvent` at a time; what it raises is logged.
         ``close()`` ends it, and so does the end of this process.
         """
-        roll = Roll(lambda refused: self._road.listed(refused=refused), listener, self._rolls.discard)
+        roll = Roll(lambda refused: listed(self.planner, refused=refused), listener, self._rolls.discard)
         self._rolls.add(roll)
         return roll
 
-    @tells_fields(SpecFields)
+    @document_fields(SpecFields)
     def run(
         self,
         entry: Entry | None = None,
@@ -221,10 +256,59 @@ class Trainer(Maps):
         Raises:
             JobFailedError: with the first failing rank's own traceback.
         """
-        place_of(progress)  # refused before there is a job
+        display_mode(progress)  # refused before there is a job
         job = self.submit(entry, idempotency_key=idempotency_key, **fields)
         job.wait(progress=progress)
         return job.result()
+
+    @document_fields(PointFields)
+    def map(
+        self,
+        entry: Entry,
+        over: Iterable[Mapping[str, Any]],
+        *,
+        name: str,
+        arguments: Callable[[Mapping[str, Any]], Sequence[str] | Mapping[str, Any]] | None = None,
+        max_parallel: int | None = None,
+        max_cost: float | None = None,
+        **fields: Unpack[PointFields],
+    ) -> Experiment:
+        """One job a point, as one `Experiment`: run the same script again, and it goes on where it was.
+
+        The jobs are submitted from a thread, and this returns at once. A point that fails stops no other.
+
+        Args:
+            entry: as for `plan`.
+            over: the points, mappings of names to numbers, texts, lists; `gputrain.grid` makes some.
+            name: of the experiment; each point's job is drawn from it and from the point alone, so there is
+                one of it, whoever asks how often. More points under a name are added, fewer are looked at.
+            arguments: from a point to what its job gets: texts for a script's command line, or a mapping.
+                Unless said, a script gets ``--name value``, and a function keyword arguments.
+            max_parallel: jobs at a time; what this machine's cores bear, or what the quotas have left.
+            max_cost: US dollars for all points together, also those that are added later; each may use its
+                equal share of what the others leave, and no more than the ``max_cost`` of ``entry``.
+            **fields: fields of `TrainingSpec`, for all of them.
+
+        Raises:
+            SpecError: with all faults, before anything is touched.
+            ConflictError: the experiment of that name was begun with another spec, or other arguments.
+            RequestError: ``max_cost`` cannot be kept with what its points may come to already.
+            NoFitError: nothing on offer has that shape.
+        """
+        check("map(...)", arguments=arguments)
+        return map_points(
+            _Points(self), self.planner.home, make_spec(entry, fields), over,
+            name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,
+        )  # fmt: skip
+
+    def experiment(self, name: str) -> Experiment:
+        """The experiment of that name, in any process: what there is is taken up, what is missing submitted.
+
+        Raises:
+            JobLostError: this trainer knows of none.
+        """
+        found = read_whole("", _NAMED, {"name": name})
+        return resume(_Points(self), self.planner.home, found["name"])
 
     def attach(self, uri: str) -> Job:
         """Take up a job of one of this trainer's backends.
@@ -234,7 +318,15 @@ class Trainer(Maps):
             JobLostError: the job cannot be found.
         """
         ref = JobRef.parse(uri)
-        return self._road.taken_up(ref, of_name(self._backends, ref.backend))
+        store = store_of(self.planner, ref)
+        context = self.planner.context(store)
+        job = Job(ref, context, named=by_name)
+        job.refresh()
+        if job.backend not in ("", *self._backends):
+            what = f"this trainer has no backend {job.backend!r}"
+            there, fix = ", ".join(self._backends), "gputrain.attach(uri) finds it by itself"
+            raise invalid("uri", uri, f"a job of {there}", fix, what=what)
+        return job
 
     def jobs(
         self,
@@ -259,10 +351,9 @@ class Trainer(Maps):
             SpecError: there is no such state, or ``since`` is no moment.
             AccessError, TransientError: none of the jobs can be looked at.
         """
-        asked, refused = wanted(state, labels, since, self._road.now()), dict[str, GputrainError]()
-        found = looked_at(self._road.listed(name, refused))
-        # One that has gone on to another backend is listed by both, and leads to where it is from either.
-        jobs = asked.of(dict.fromkeys(found))
+        is_wanted, refused = wanted(state, labels, since, self.planner.now()), dict[str, Exception]()
+        found = looked_at(listed(self.planner, name, refused), self._backends, refused=refused)
+        jobs = JobList(filter(is_wanted, found))
         jobs.left_out = left_out(refused, "list of jobs")
         return jobs
 
@@ -283,12 +374,32 @@ class Trainer(Maps):
 
         A backend that cannot be asked is left out, which the table says: there may be more of its.
         """
-        return left_behind(self._backends.values())
+        return left_behind(self.planner)
 
-    def clean_up(self, only: Sequence[Orphan] | None = None) -> Orphans:
+    def clean_up(self, only: Sequence[Machine] | None = None) -> Orphans:
         """Remove the `orphans`; what was removed. A backend that cannot be asked is left out, as there.
 
         Args:
             only: of what a person has seen; what has become an orphan since is left. All unless given.
         """
-        return removed(self._backends.values(), only)
+        return removed(self.planner, only)
+
+
+@attrs.define(eq=False)
+class _Points:
+    """A trainer whose submits do not wait for a point that another process may be asking for."""
+
+    trainer: Trainer
+
+    def plan(self, entry: TrainingSpec) -> Planned:
+        return self.trainer.plan(entry)
+
+    def submit(
+        self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
+    ) -> Job:
+        return self.trainer._asked(entry, idempotency_key, stop, waits=False)
+
+    def jobs(self, *, name: str = "") -> Iterable[Job]:
+        unseen: list[Job] = []  # which may live and cost all the same: a cancel ends them, too
+        planner = self.trainer.planner
+        return [*looked_at(listed(planner, name), planner.backends, unseen=unseen), *unseen]

@@ -3,15 +3,8 @@
 import pytest
 import requests
 
-from gputrain import (
-    ApiDisabledError,
-    AuthError,
-    NoPlacementError,
-    OrgPolicyError,
-    PermissionDeniedError,
-    QuotaExceededError,
-    RequestError,
-)
+from gputrain import AuthError, NoPlacementError, PermissionDeniedError, QuotaExceededError, RequestError
+from gputrain.errors import ApiDisabledError, OrgPolicyError
 from tests.cloud.test_what_bills import CREATES, JOB
 from tests.each import each
 

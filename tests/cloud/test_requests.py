@@ -16,6 +16,8 @@ RESERVATION = "projects/my-project/zones/us-central1-a/reservations/big"
 GANG = {"gpu": "A100-80GB:8", "num_nodes": 2, "provisioning_model": "spot"}
 TCPXO = {"gpu": "H100-MEGA:8", "num_nodes": 2, "provisioning_model": "spot", "image": "gcr.io/p/i@sha256:0"}
 NETS = [f"gpu-{number}" for number in range(8)]
+READY = {"image_family": "my-project/mine"}
+"""A boot image of one's own is believed to have what TCPXO needs."""
 
 VERTEX = {
     "bucket": ("gs://my-bucket/mine", {}, "gs://my-bucket/mine/"),
@@ -48,6 +50,7 @@ COMPUTE = {
     "image_family": ("my-project/mine", {}, "global/images/mine-1"),
     "disk_gib": (567, {}, '"diskSizeGb": "567"'),
     "disk_type": ("pd-ssd", {}, "pd-ssd"),
+    "kms_key": (f"{REGION}/keyRings/r/cryptoKeys/k", {}, '"kmsKeyName": "projects/'),
     "placement_policy": ("together", GANG, '"resourcePolicies": ["together"]'),
     "python": ("/opt/mine/bin/python3", {}, "/opt/mine/bin/python3"),
     "driver_wait_s": (1234, {}, "1234"),
@@ -61,10 +64,10 @@ BESIDE = {
     "tensorboard": {"service_account": "other@my-project.iam.gserviceaccount.com"},
     "nfs_mounts": {"network": "projects/1/global/networks/default"},
     "experiment_run": {"experiment": f"{REGION}/metadataStores/default/contexts/one"},
-    "gpu_subnetworks": {"gpu_subnetworks": [f"other-{number}" for number in range(8)]},
-    "nccl_plugin": {"gpu_subnetworks": NETS},
-    "nccl_daemon": {"gpu_subnetworks": NETS},
-    "gpu_networking": {"gpu_subnetworks": NETS},
+    "gpu_subnetworks": {**READY, "gpu_subnetworks": [f"other-{number}" for number in range(8)]},
+    "nccl_plugin": {**READY, "gpu_subnetworks": NETS},
+    "nccl_daemon": {**READY, "gpu_subnetworks": NETS},
+    "gpu_networking": {**READY, "gpu_subnetworks": NETS},
 }
 """What an argument needs beside it; what stands in the request without it."""
 
@@ -73,7 +76,7 @@ UNSEEN = {"vertex": {}, "compute": {"check_network": False}}
 """Names here are of networks that the emulator has not."""
 
 ELSEWHERE = {
-    "vertex": ["project", "region", "regions", "image_repository", "management_fee", "transport"],
+    "vertex": ["project", "region", "regions", "image_repository", "management_fee"],
     "compute": ["project", "regions", "image_repository", "check_network", "capacity_advice", "poll_s"],
 }
 """What changes something else than the request; each has a row of its own on the page of promises."""
@@ -84,6 +87,10 @@ FIELDS = {
     "script": ({}, "train.py"),
     "module": ({"module": "train"}, '"-m", "train"'),
     "command": ({"command": ["python3", "-c", "'mine'"]}, "'mine'"),
+    "entrypoint": (
+        {"entrypoint": ["mine"], "image": "gcr.io/p/i@sha256:0", "source_dir": None},
+        {"vertex": '"command": ["mine"]', "compute": '"entrypoint": ["mine"]'},
+    ),
     "args": ({"args": ["--lr", "3e-4"]}, '"--lr", "3e-4"'),
     "requirements": ({"requirements": ["einops==0.8.0"]}, "einops==0.8.0"),
     "image": ({"image": "gcr.io/p/mine@sha256:0"}, "gcr.io/p/mine@sha256:0"),
@@ -107,13 +114,13 @@ FIELDS = {
     "labels": ({"labels": {"team": "nlp"}}, '"team": "nlp"'),
     "name": ({"name": "bert"}, "bert-"),
 }  # fmt: skip
-OF_THE_JOB = ["function", "source_dir", "max_cost", "max_restarts", "min_nodes"]
+OF_THE_JOB = ["function", "source_dir", "max_cost", "price_per_hour", "max_restarts", "min_nodes"]
 """What travels with the code, becomes another limit, or counts once an attempt has ended."""
 
 
 def request(trainer, script, **fields):
     """What the plan shows, as one text; documents within it are read."""
-    entry = None if {"module", "command"} & set(fields) else script
+    entry = None if {"module", "command", "entrypoint"} & set(fields) else script
     plan = trainer.plan(entry, **{"gpu": "L4:1", "source_dir": str(Path(script).parent), **fields})
     return json.dumps(plan.requests).replace('\\"', '"')
 

@@ -34,7 +34,7 @@ class CloudRoad(Road):
         self.environment = {"GPUTRAIN_ENDPOINT": cloud.url_of(cloud.owner)}
 
     def setup(self):
-        settings = {name: one for name, one in self.settings.items() if name != "transport"}
+        settings = dict(self.settings)
         made = f"{self.KIND.__name__}('my-project', **{settings})"
         return f"import gputrain\ntrainer = gputrain.Trainer(gputrain.{made})"
 

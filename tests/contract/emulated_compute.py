@@ -11,7 +11,6 @@ class ComputeRoad(CloudRoad):
 
     KIND = ComputeEngine
     HAS_GPUS = True
-    NAMES_ARE_SHARED = True  # a VM is named by its job alone; remove this once its name holds the attempt
 
     def __init__(self, cloud):
         super().__init__(cloud, regions=["us-central1"], poll_s=0.2)

@@ -12,12 +12,14 @@ class VertexRoad(CloudRoad):
 
     KIND = VertexAI
 
-    def __init__(self, cloud, transport):
-        super().__init__(cloud, regions=["us-central1", "us-east4"], transport=transport)
+    def __init__(self, cloud):
+        super().__init__(cloud, regions=["us-central1", "us-east4"])
         self._change(provision_s=0.05, start_s=0.05, cancel_s=5.0, error_delay_s=1.0)
 
     def preempt(self, _job):
         for one in list(self.cloud.vertex.jobs.values()):
+            # new machines take longer than a look, as Google's do
+            one.life.settings = replace(one.life.settings, provision_s=3.0)
             self.cloud.vertex.preempt(one)
 
     def exhaust(self, place):
@@ -32,7 +34,6 @@ class VertexRoad(CloudRoad):
 
 
 @contextmanager
-def world(name, _folder=None):
-    """The road over REST, or by that name over gRPC."""
+def world(_name, _folder=None):
     with live_cloud(allow_unconfined=True) as cloud:
-        yield VertexRoad(cloud, "grpc" if name == "vertex-grpc" else "rest")
+        yield VertexRoad(cloud)

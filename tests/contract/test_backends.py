@@ -63,6 +63,25 @@ def test_arguments_and_environment_arrive_as_they_were_given(road, script):
     assert told(job) == [{"rank": "0", "args": ODD, "env": text}]
 
 
+KEEP = """
+import os
+for name in ("OUTPUT", "CHECKPOINT"):
+    with open(os.path.join(os.environ[f"GPUTRAIN_{name}_DIR"], "kept.txt"), "w") as file:
+        file.write(name)
+"""
+
+
+def test_outputs_and_checkpoints_are_listed_and_downloaded(road, script, tmp_path):
+    job = road.submit(script(KEEP))
+    assert road.end(job) is State.SUCCEEDED
+    for name, files in (("OUTPUT", job.outputs), ("CHECKPOINT", job.checkpoints)):
+        assert files.uri.endswith(f"/{job.id}/{name.lower()}{'s' * (name == 'CHECKPOINT')}")
+        assert [(one.name, one.size) for one in files.list()] == [("kept.txt", len(name))]
+        shown = []
+        (path,) = files.download(tmp_path / name, progress=lambda *told: shown.append(told))  # noqa: B023
+        assert (path.read_text(), shown[-1]) == (name, (len(name), len(name)))
+
+
 def test_a_module_runs(road, script):
     folder = script(TELL, name="pkg_train.py").rpartition("/")[0]
     job = road.submit(module="pkg_train", source_dir=folder, args=["x"])

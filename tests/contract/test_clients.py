@@ -81,7 +81,7 @@ def test_tenants_of_one_project_keep_apart_under_one_key(road, script):
     """Neither sees, cancels or cleans up what is the other's."""
     ours, theirs = road.fresh("alice"), road.fresh("bob")
     mine = road.submit(script(RUNS), key=KEY, trainer=ours)
-    yours = road.submit(script(RUNS), key=KEY + "2" * road.NAMES_ARE_SHARED, trainer=theirs)
+    yours = road.submit(script(RUNS), key=KEY, trainer=theirs)
     assert ([job.uri for job in ours.jobs()], [job.uri for job in theirs.jobs()]) == ([mine.uri], [yours.uri])
     yours.cancel()
     theirs.clean_up()

@@ -79,7 +79,7 @@ def test_a_cloud_service_without_machines_sends_a_job_to_the_next(script):
     from tests.contract.emulated_vertex import VertexRoad
 
     with live_cloud(allow_unconfined=True) as cloud:
-        vms, jobs = ComputeRoad(cloud), VertexRoad(cloud, "rest")
+        vms, jobs = ComputeRoad(cloud), VertexRoad(cloud)
         fields = {"gpu": "L4:1", "machine_type": MACHINE, "provisioning_model": "standard"}
         plan = Trainer([vms.backend(), jobs.backend()]).plan(script(HELLO), **fields)
         for one in plan.candidates:

@@ -12,7 +12,7 @@ import torch
 
 from gputrain import ddp
 from gputrain.ddp.checkpoints import Checkpoints
-from gputrain.ddp.peers import Peers
+from gputrain.ddp.process_group import Peers
 
 
 def sums() -> None:
@@ -36,7 +36,7 @@ def full_disk_on_rank_1() -> None:
         s.register(model=torch.nn.Linear(4, 4))
         s.save(1)
         if s.rank == 1:
-            room_for_the_log = 12_000  # rank-1.pt, which holds the random generators, needs 17,000 bytes
+            room_for_the_log = 12_000  # the random generators of rank 1 need 17,000 bytes
             resource.setrlimit(resource.RLIMIT_FSIZE, (room_for_the_log, resource.RLIM_INFINITY))
         s.save(2)
 

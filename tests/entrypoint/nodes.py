@@ -12,7 +12,6 @@ from gputrain.entrypoint import contract
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-TOKEN = "a-secret-of-these-agents"
 
 
 class Node:
@@ -69,7 +68,7 @@ class Cluster:
         self.nodes = []
         tens, ones = os.urandom(1)[0], os.urandom(1)[0]
         self.prefix = f"127.{tens or 1}.{ones}"
-        self.coordinator = f"{self.prefix}.2:29400"
+        self.run_dir = folder / "run"
 
     def script(self, text, name="train.py"):
         path = self.folder / name
@@ -82,9 +81,9 @@ class Cluster:
         entry = module or ("-m", "gputrain.entrypoint")
         command = [*python, *entry, f"--nproc-per-node={nproc}"]
         if nodes > 1:
-            command += [f"--num-nodes={nodes}", f"--node-rank={rank}", f"--coordinator={self.coordinator}"]
+            command += [f"--num-nodes={nodes}", f"--node-rank={rank}", f"--run-dir={self.run_dir}"]
             command += [f"--local-addr={self.prefix}.{rank + 2}"]
-        full = {"PYTHONPATH": str(ROOT), "HOME": str(self.folder), "GPUTRAIN_TOKEN": TOKEN}
+        full = {"PYTHONPATH": str(ROOT), "HOME": str(self.folder)}
         full |= {name: os.environ[name] for name in ("PATH", "TMPDIR")} | (env or {})
         full = {name: value for name, value in full.items() if value is not None}
         node = Node(

@@ -9,8 +9,8 @@ import pytest
 
 from gputrain import JobFailedError, Local, State, Trainer, catalog
 from gputrain.backends.local.offers import find_gpus
-from gputrain.entrypoint import launch
-from gputrain.keeper import gpus as readiness
+from gputrain.entrypoint import launcher
+from gputrain.keeper import devices as readiness
 
 PATIENCE_S = 120.0
 
@@ -248,7 +248,7 @@ def test_nccl_says_its_network_in_words_that_are_read(tmp_path, figure):
     told = subprocess.check_output([sys.executable, "-c", INITS], env=environ, text=True)
     figure("versions", told.strip())
     said = []
-    watch = launch.NetWatch("", 0, lambda text, *_: said.append(text))
+    watch = launcher.NetWatch("", 0, lambda text, *_: said.append(text))
     watch.begin(num_nodes=2)
     watch.look(str(tmp_path), is_last=True)
     assert said == ["NCCL talks to other nodes by Socket"], [
@@ -269,4 +269,4 @@ class Machine:
 def test_a_vm_of_these_cards_would_be_ready(figure):
     code, said = Machine().call(readiness.FABRIC, 60.0)
     figure("fabric", f"{code}: {said.strip()}")
-    readiness.wait(Machine(), len(find_gpus()), wait_s=10.0)
+    readiness.wait_for_gpus(Machine(), len(find_gpus()), wait_s=10.0)

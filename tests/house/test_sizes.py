@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.house import sizes
+from tests.house import sizes, words
 from tests.house.walk import CLOUDS, walked
 
 
@@ -14,6 +14,14 @@ def test_no_figure_rises_without_a_debt_and_none_is_kept_too_high(request, recor
     record_property("house", json.dumps(sizes.rows(found)))
     wrong = sizes.faults(found, datetime.date.today())
     assert not wrong, "\n".join(wrong)
+
+
+def test_pages_are_short_and_plain(record_property):
+    old = words.old_words()
+    found = {"words": {"pages": words.number_of_words(), "old": len(old)}}
+    record_property("house", json.dumps(sizes.rows(found)))
+    wrong = sizes.faults(found, datetime.date.today())
+    assert not wrong, "\n".join([*wrong, *(f"{place}: {word}" for place, word in old)])
 
 
 @pytest.mark.parametrize("where", ["local", *CLOUDS])

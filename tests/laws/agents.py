@@ -9,8 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-from tests.entrypoint import ranks
-
 NODES, RANKS_PER_NODE = 2, 2
 
 
@@ -20,18 +18,16 @@ class Agents:
     def __init__(self, script: Path, *args: str, logs: Path, checkpoints: Path) -> None:
         self._logs = logs
         logs.mkdir(parents=True)
-        port = ranks.free_port()
         self._agents = [
             subprocess.Popen(
                 [sys.executable, "-m", "gputrain.entrypoint", "--", str(script), *args],
                 env={
                     **os.environ,
                     "OMP_NUM_THREADS": "1",
-                    "GPUTRAIN_TOKEN": "a-secret-of-these-agents",
                     "GPUTRAIN_NUM_NODES": str(NODES),
                     "GPUTRAIN_NPROC_PER_NODE": str(RANKS_PER_NODE),
                     "GPUTRAIN_NODE_RANK": str(node),
-                    "GPUTRAIN_COORDINATOR": f"127.0.0.1:{port}",
+                    "GPUTRAIN_RUN_DIR": str(logs / "run"),
                     "GPUTRAIN_LOCAL_ADDR": "127.0.0.1",
                     "GPUTRAIN_CHECKPOINT_DIR": str(checkpoints),
                     "GPUTRAIN_LOG_DIR": str(logs),

@@ -13,7 +13,7 @@ from gputrain import CapacityError, PermissionDeniedError, QuotaExceededError
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Scope
 from gputrain.planning import Candidate, Fact
-from gputrain.quota import EVERYWHERE, Reading, Verdict
+from gputrain.quota import EVERYWHERE, QuotaReading, Verdict
 
 MODELS = list(ProvisioningModel)[:3]
 KINDS = [("H100", 8, "a3-highgpu-8g"), ("A100-80GB", 4, "a2-ultragpu-4g"), ("L4", 2, "g2-standard-24")]
@@ -125,7 +125,7 @@ def draw(seed):
 def _fact(cloud, one):
     """What the quota checker would have read, truthfully."""
     readings = [
-        Reading(metric="m", where=where, need=gpus(one), limit=limit)
+        QuotaReading(metric="m", where=where, need=gpus(one), limit=limit)
         for where, limit in (
             (region(one.place), cloud.limits.get(pool(one), float("inf"))),
             (EVERYWHERE, cloud.project_limits.get(one.backend, float("inf"))),

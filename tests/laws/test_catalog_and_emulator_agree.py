@@ -4,7 +4,6 @@ import pytest
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
-from gputrain.catalog.machine_types import ATTACHMENTS
 from gputrain_emulator import facts
 from gputrain_emulator.vertex import offers
 from tests.each import each
@@ -35,7 +34,7 @@ def test_on_how_compute_engine_sells_it(machine):
     theirs = facts.machines()[machine.machine_type]
     sold = machine.sold_as(Service.COMPUTE)
     assert (STANDARD in sold, SPOT in sold, FLEX in sold) == (theirs.standard, theirs.spot, theirs.flex_start)
-    assert bool(machine.terms.reservations) == theirs.reservation
+    assert bool(machine.family.reservations) == theirs.reservation
 
 
 @each("shape", BUILT_IN)
@@ -52,7 +51,7 @@ def test_on_the_zones_of_a_machine(shape):
 def test_on_what_attaches_to_n1():
     ours = {
         (catalog.find(row.gpu).accelerator_type, row.gpu_count): (row.max_vcpus, row.max_memory_gib)
-        for row in ATTACHMENTS
+        for row in catalog.attachments()
     }
     assert ours == facts.attach_limits()
 

@@ -6,11 +6,9 @@ from datetime import datetime, timedelta, timezone
 import attrs
 import pytest
 
-from gputrain import CapacityError, QuotaExceededError
-from gputrain.errors import Scope
-from gputrain.planning import Fact, Ladder, attempts
+from gputrain.planning import Fact, Failover
 from gputrain.planning.attempts import accepted, refused
-from gputrain.planning.ladder import Blocks, GiveUp, Rest, Try
+from gputrain.planning.failover import Blocks, GiveUp, Rest
 from gputrain.quota import Verdict
 from tests.laws.capacity_maps import draw, oracle
 
@@ -22,7 +20,7 @@ SEEDS = pytest.mark.parametrize(
 
 def climb(cloud, plan, *, give_up_at=None):
     """Every step of the ladder against a cloud; the candidates tried, and whether one took the job."""
-    ladder, blocks, now, tried = Ladder(candidates=tuple(plan), give_up_at=give_up_at), Blocks(), NOW, []
+    ladder, blocks, now, tried = Failover(candidates=tuple(plan), give_up_at=give_up_at), Blocks(), NOW, []
     while True:
         step = ladder.step(now, blocks)
         if isinstance(step, GiveUp):
@@ -68,41 +66,3 @@ def test_a_permission_that_is_missing_and_a_quota_of_nothing_are_not_waited_for(
         tried, found = climb(cloud, plan, give_up_at=NOW + timedelta(days=1))
         assert not found
         assert len(tried) <= len({one.backend for one in plan}), seed
-
-
-def test_a_project_wide_zero_stops_its_backend_alone():
-    _, plan = draw(5)
-    error = QuotaExceededError("q", metric="GPUS_ALL_REGIONS", limit=0.0, scope=Scope.PROJECT)
-    ladder = Ladder(candidates=tuple(plan)).after(refused(plan[0], error, NOW))
-    step = ladder.step(NOW)
-    others = [one for one in plan if one.backend != plan[0].backend]
-    assert step == (Try(candidate=others[0]) if others else step)
-    assert others or isinstance(step, GiveUp)
-
-
-def test_a_ledger_of_two_weeks_is_short_and_forgets_nothing_that_decides(monkeypatch):
-    for seed in range(8):
-        cloud, plan = draw(seed)
-        ways = []
-        for kept in (10**9, 5):
-            monkeypatch.setattr(attempts, "KEPT", kept)
-            ways.append(climb(cloud, plan, give_up_at=NOW + timedelta(hours=3)))
-        assert ways[0] == ways[1], seed
-
-
-def test_a_ledger_of_two_weeks_tells_how_often_and_since_when_each_place_was_asked():
-    _, plan = draw(5)
-    plan = [attrs.evolve(one, fact=Fact()) for one in plan]
-    ladder, asked, now = Ladder(candidates=tuple(plan), give_up_at=NOW + timedelta(days=14)), 0, NOW
-    while asked < 20_000:
-        for one in plan:
-            answer = refused(one, CapacityError("no room", raw={"m": "x" * 300}), now)
-            ladder, asked, now = ladder.after(answer), asked + 1, now + timedelta(seconds=1)
-        ladder = ladder.again(plan)
-        assert len(ladder.attempts) <= attempts.KEPT + len(plan)
-    told = ladder.attempts
-    assert told.asked == asked
-    assert min(one.first_at for one in told) == NOW
-    assert [one.at for one in told] == sorted(one.at for one in told)
-    assert sum(int(row[2]) for row in told.summary.rows) == asked
-    assert {one.candidate for one in told} == set(plan)

@@ -39,7 +39,7 @@ def test_each_is_a_typed_error_that_names_its_field(field, kwargs):
     with pytest.raises(SpecError) as caught:
         TrainingSpec(**kwargs)
     assert field in {fault.field for fault in caught.value.faults}
-    assert all(fault.allowed and fault.fix for fault in caught.value.faults)
+    assert all(fault.expected and fault.fix for fault in caught.value.faults)
 
 
 def test_no_file_and_no_socket_is_touched():

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from gputrain import TrainingSpec, catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import candidates
-from tests.each import each
 from tests.laws.drawn import drawn
 from tests.market import supply
 
@@ -24,31 +23,6 @@ specs = st.fixed_dictionaries(
         "max_cost": st.none() | st.floats(0.01, 1e5),
     }
 )
-
-
-@each("service", SERVICES)
-@each("count", range(1, 18))
-@each("kind", KINDS)
-def test_each_gpu_and_count_gives_a_machine_with_that_count_or_the_counts_that_exist(kind, count, service):
-    spec = TrainingSpec(
-        script="t.py",
-        gpu=f"{kind}:{count}",
-        provisioning_model=EVERY_MODEL,
-        reservation="mine",
-        max_run_duration="1h",
-    )
-    offers = supply(service).offers
-    found = candidates(spec, [supply(service)])
-    exist = sorted({offer.gpu_count for offer in offers if offer.gpu == kind})
-    if found.candidates:
-        assert {(one.gpu, one.gpu_count) for one in found.candidates} == {(kind, count)}
-        return
-    reasons = [refusal for refusal in found.refusals if refusal.asked_for]
-    assert reasons
-    if exist and count not in exist:
-        assert reasons[0].fix == f"counts that exist: {', '.join(map(str, exist))}"
-    elif not exist:
-        assert "not to be had" in reasons[0].why
 
 
 @drawn(60, 1000, fields=specs, service=st.sampled_from(SERVICES))

@@ -8,25 +8,31 @@ from hypothesis import strategies as st
 
 import gputrain_emulator
 from gputrain.catalog import ProvisioningModel, Service, shapes
-from gputrain.gcp import Access
+from gputrain.google import GoogleClient
 from gputrain.quota import Verdict
-from gputrain.quota.book import limit_at, rows
-from gputrain.quota.reader import Reader
+from gputrain.quota.model import limit_at
+from gputrain.quota.reader import QuotaReader, rows
 from gputrain_emulator import facts
+from gputrain_emulator.compute import disk_quota
 from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs
+from gputrain_emulator.vertex import offers
 from tests.laws.drawn import drawn
 
 REGIONS = ("us-central1", "europe-west4", "asia-southeast1")
 ELSEWHERE = "europe-west1"
+DISK_GIB = 4
 FAMILIES = sorted({one.gpu_family for one in facts.gpu_quotas().values() if one.gpu_family})
 COMPUTE = sorted(
     {one.regional_metric for one in facts.gpu_quotas().values()}
     | {one.preemptible_metric for one in facts.gpu_quotas().values()}
-    | {"CPUS", "PREEMPTIBLE_CPUS", "GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS", "GPUS_PER_GPU_FAMILY"} - {""}
+    | {"CPUS", "PREEMPTIBLE_CPUS", "GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS", "GPUS_PER_GPU_FAMILY"}
+    | set(disk_quota.METRICS.values()) - {""}
 )
 VERTEX = sorted(
     {one.vertex_metric for one in facts.gpu_quotas().values()}
-    | {one.vertex_preemptible_metric for one in facts.gpu_quotas().values()} - {""}
+    | {one.vertex_preemptible_metric for one in facts.gpu_quotas().values()}
+    | {offers.cpu_metric(*sold) for sold in (("n1-", "STANDARD"), ("a2-", "STANDARD"), ("n1-", "SPOT"))}
+    - {""}
 )
 TOLD_WITH_USAGE = {name for name in COMPUTE if name in DEFAULTS} | {
     name
@@ -83,14 +89,20 @@ def worlds(draw):
 def needs_of(project, service, shape, model, nodes, region):
     """What the emulator charges for the job, by its own tables."""
     names = facts.gpu_quotas()[shape.gpu.accelerator_type]
+    word = model.value.upper().replace("-", "_")
     if service is Service.VERTEX:
         is_standard = model is ProvisioningModel.STANDARD
         metric = names.vertex_metric if is_standard else names.vertex_preemptible_metric
-        return [(Key(project=project, metric=metric, region=region), shape.api_gpu_count * nodes)]
+        charges = {
+            metric: shape.api_gpu_count,
+            offers.cpu_metric(shape.machine_type, word): offers.vcpus(shape.machine_type),
+        }
+        return [(Key(project=project, metric=one, region=region), need * nodes)
+                for one, need in charges.items() if one]  # fmt: skip
     machine = facts.machines()[shape.machine_type]
-    word = model.value.upper().replace("-", "_")
     one = vm_needs(project, region, machine, shape.gpu.accelerator_type, shape.api_gpu_count, word)
-    return [(key, need * nodes) for key, need in one]
+    disk = Key(project=project, metric=disk_quota.METRICS[shape.machine.boot_disk_types[0]], region=region)
+    return [(key, need * nodes) for key, need in (*one, (disk, DISK_GIB))]
 
 
 @drawn(25, 300, world=worlds())
@@ -107,13 +119,13 @@ def test_a_verdict_is_what_the_cloud_would_do(cloud, world):
     )
     for api in broken:
         cloud.enable_api(api, enabled=False, project=project)
-    access = Access(project=project, credentials=cloud.credentials, endpoints=cloud.endpoints)
-    told = Reader(access, service).read()
+    access = GoogleClient(project=project, credentials=cloud.credentials, endpoints=cloud.endpoints)
+    told = QuotaReader(client=access, service=service, disk_gib=DISK_GIB).read()
     with_usage = set() if "compute" in broken else TOLD_WITH_USAGE
     for (shape, model), nodes, region in looks:
         needs = needs_of(project, service, shape, model, nodes, region)
         refused = book.exceeded(needs)
-        verdict = told.standing(shape, nodes, model, region).verdict
+        verdict = told.status(shape, nodes, model, region).verdict
         seen = book.exceeded(
             [(key, need - (0 if key.metric in with_usage else book.usage(key))) for key, need in needs]
         )

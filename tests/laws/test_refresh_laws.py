@@ -1,7 +1,6 @@
 """Laws of the refreshed tables: whatever Google's lists hold, what is written is sound."""
 
 import copy
-from decimal import Decimal
 
 import pytest
 from hypothesis import strategies as st
@@ -9,11 +8,9 @@ from hypothesis import strategies as st
 import gputrain_emulator
 from gputrain import catalog
 from gputrain.catalog import load
-from gputrain.gcp.listing import listing_of
-from gputrain.refresh import ChangeKind, prices
-from gputrain.refresh.road import built
-from gputrain.refresh.skus import OddSkuError, rate
-from gputrain.refresh.stock import stock
+from gputrain.catalog.refresh import ChangeKind, inventory, prices_of, rebuilt
+from gputrain.catalog.skus import OddSkuError, rate, rates_of
+from gputrain.google.listing import Listing
 from gputrain_emulator import facts
 from gputrain_emulator.cloudbilling import PriceList
 from tests.laws.drawn import drawn
@@ -53,9 +50,9 @@ def listed():
         yield cloud.world.part(PriceList)
 
 
-EVERYWHERE = stock(
-    listing_of(documents((m, zone) for m in MACHINES for zone in ZONES)),
-    listing_of(tuple({"name": "nvidia-tesla-t4", "zone": zone} for zone in ZONES)),
+EVERYWHERE = inventory(
+    Listing(documents((m, zone) for m in MACHINES for zone in ZONES)),
+    Listing(tuple({"name": "nvidia-tesla-t4", "zone": zone} for zone in ZONES)),
 )
 moves = st.lists(
     st.tuples(
@@ -67,47 +64,51 @@ moves = st.lists(
 )
 
 
+BUILT_IN = {name: load.built_in(name) for name in load.COLUMNS}
+REGIONS = frozenset(map(catalog.region_of, ZONES))
+EVERY_PLACE = {("machine-regions", machine.machine_type): REGIONS for machine in MACHINES} | {
+    ("gpu-regions", "T4"): REGIONS
+}
+
+
+def check_sound(tables):
+    """What is written is read back the same."""
+    for name, rows in tables.items():
+        head = ",".join(load.COLUMNS[name])
+        lines = [",".join(row[column] for column in load.COLUMNS[name]) for row in rows]
+        assert load.parsed(name, [head, *lines]) == rows
+
+
 @drawn(6, 60, moves=moves)
 def test_no_spot_price_is_above_its_standard_price_and_each_refused_one_is_told(listed, moves):
     listed.changed = {(*part, model): usd for part, model, usd in moves}
-    book = prices.book(listed.skus())
-    file, changes = built(None, EVERYWHERE, book, day=DAY)
-    assert load.parsed(load.written(file)) == file
-    for what, region, standard, spot, _, _ in file.prices:
-        assert not (standard and spot) or Decimal(spot) <= Decimal(standard), (what, region)
+    rates, _ = rates_of(listed.skus())
+    tables, changes = rebuilt(BUILT_IN, EVERYWHERE, rates, day=DAY)
+    check_sound(tables)  # which refuses a spot price above the standard price
     refused = {(one.of, one.region) for one in changes if one.kind is ChangeKind.PRICE_REFUSED}
-    found = prices.refreshed(book, EVERY_PLACE)
-    standard, spot = prices.MODELS[:2]
+    standard, spot = list(load.FIGURES.values())[:2]
     assert refused == {
         key
-        for key, usd in found.items()
+        for key, usd in prices_of(rates, EVERY_PLACE).items()
         if (standard in usd and spot in usd and usd[spot] > usd[standard])
         or max(usd.values()) >= load.MOST_USD_H
     }
 
-
-EVERY_PLACE = prices.Places(
-    machine_zones={},
-    machine_regions={m.machine_type: frozenset(map(catalog.region_of, ZONES)) for m in MACHINES},
-    gpu_zones={},
-    gpu_regions={"T4": frozenset(map(catalog.region_of, ZONES))},
-)
 
 some_places = st.lists(st.tuples(st.sampled_from(MACHINES), st.sampled_from(ZONES)), max_size=30)
 
 
 @drawn(10, 100, first=some_places, then=some_places, silent=st.lists(st.sampled_from(ZONES), max_size=5))
 def test_after_any_two_refreshes_a_machine_is_just_where_it_was_seen_last(first, then, silent):
-    empty = prices.PriceBook(rates={})
-    own, _ = built(None, stock(listing_of(documents(first)), listing_of(())), empty, day=DAY)
-    seen = stock(listing_of(documents(then), silent), listing_of(()))
-    now, _ = built(own, seen, empty, day=DAY)
-    zones = {row[1]: set(row[3].split()) for row in now.places if row[0] == "machine-zones"}
+    own, _ = rebuilt(BUILT_IN, inventory(Listing(documents(first)), Listing(())), {}, day=DAY)
+    seen = inventory(Listing(documents(then), tuple(silent)), Listing(()))
+    now, _ = rebuilt(own, seen, {}, day=DAY)
+    zones = {row["of"]: set(row["places"].split()) for row in now["places"] if row["list"] == "machine-zones"}
     for machine in MACHINES:
         before = {zone for one, zone in first if one is machine}
         after = {zone for one, zone in then if one is machine}
         assert zones[machine.machine_type] == after | (before & set(silent)), machine.machine_type
-    again, changes = built(now, seen, empty, day=DAY)
+    again, changes = rebuilt(now, seen, {}, day=DAY)
     assert again == now
     assert changes == ()
 
@@ -165,42 +166,14 @@ def test_a_sku_with_anything_in_any_place_is_read_or_left_and_never_breaks_the_r
 
 @drawn(40, 500, at=st.sampled_from([at for at in paths(ONE) if at]), value=json_values)
 def test_a_machine_type_with_anything_in_any_place_leaves_a_sound_file(at, value):
-    seen = stock(listing_of((changed(ONE, at, value),)), listing_of(()))
-    file, _ = built(None, seen, prices.PriceBook(rates={}), day=DAY)
-    load.parsed(load.written(file))
+    seen = inventory(Listing((changed(ONE, at, value),)), Listing(()))
+    tables, _ = rebuilt(BUILT_IN, seen, {}, day=DAY)
+    check_sound(tables)
 
 
-GOOD = load.written(
-    load.UserFile(
-        read_on=DAY, sources=(), places=load.built_in("places")[:9], prices=load.built_in("prices")[:9]
-    )
-).encode()
-
-
-@drawn(50, 500, at=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255))
-def test_a_file_with_one_byte_changed_is_never_taken_for_another_catalog(tmp_path_factory, at, byte):
-    path = tmp_path_factory.getbasetemp() / "flipped.tsv"
-    path.write_bytes(GOOD[:at] + bytes([byte]) + GOOD[at + 1 :])
-    try:
-        found = load.read(str(path))
-    except ValueError:
-        return
-    assert found.prices == load.built_in("prices")[:9]
-    assert found.places == load.built_in("places")[:9]
-
-
-@drawn(
-    40,
-    500,
-    data=st.binary(max_size=200),
-    head=st.sampled_from([b"", b"gputrain-catalog\t1\t2026-11-21\t00000000\n"]),
-)
-def test_no_bytes_at_all_make_more_than_a_reason(tmp_path_factory, data, head):
-    path = tmp_path_factory.getbasetemp() / "garbage.tsv"
-    path.write_bytes(head + data)
-    try:
-        found = load.read(str(path))
-    except ValueError:
-        return
-    assert not data
-    assert (found.prices, found.places) == ((), ())
+@drawn(40, 500, data=st.binary(max_size=200), name=st.sampled_from(list(load.COLUMNS)))
+def test_no_bytes_at_all_make_more_than_a_warning(tmp_path_factory, data, name):
+    path = tmp_path_factory.getbasetemp() / f"{name}.csv"
+    path.write_bytes(",".join(load.COLUMNS[name]).encode() + b"\n" + data)
+    rows = load.user_rows(str(path.parent), name)
+    assert not rows or data

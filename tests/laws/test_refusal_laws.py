@@ -14,18 +14,13 @@ from google.api_core import exceptions as theirs
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
-import gputrain_emulator
-from gputrain.backends.vertex.jobs import JobService
-from gputrain.backends.vertex.settings import Transport
 from gputrain.errors import GputrainError, ProviderError, TransientError
-from gputrain.gcp import Access, UnclearError, answer_of_operation, to_error, translated
-from gputrain.gcp.kinds import KINDS
-from gputrain.gcp.refusals import kind_of
-from gputrain.gcp.translate import answer_of_response
+from gputrain.google import google_errors, operation_error, to_error
+from gputrain.google.errors import RULES, classify, response_error
 from gputrain.retry import READ, WRITE, retried
 from gputrain_emulator.errors import Style
 from gputrain_emulator.failures import ROWS, VERTEX_ROWS, fault
-from gputrain_emulator.faults import OperationFails, RawReply, Refuse
+from gputrain_emulator.faults import OperationFails, Refuse
 from tests.each import each
 
 NAMES = {
@@ -185,8 +180,8 @@ def caught(call):
 
 def by_the_client(reply):
     """What the official clients make of a reply, translated: as in a create over REST."""
-    with translated("create the job"):
-        raise theirs.from_http_response(reply)
+    with google_errors("create the job"):
+        raise theirs.from_http_status(reply.status_code, "", response=reply)
 
 
 def tries(error, policy):
@@ -209,7 +204,7 @@ def test_a_damaged_body_is_a_refusal_of_some_kind_that_shows_no_secret(count):
     for number in range(count):
         if number % 4 == 3:
             said = mutated(dice, dice.choice(OPERATIONS))
-            error = to_error(answer_of_operation(said, status=dice.choice(STATUSES)), "create the VMs")
+            error = to_error(operation_error(said, status=dice.choice(STATUSES)), "create the VMs")
         else:
             status, body = dice.choice(REFUSALS)
             status = status if dice.random() < 0.7 else dice.choice(STATUSES)
@@ -217,7 +212,7 @@ def test_a_damaged_body_is_a_refusal_of_some_kind_that_shows_no_secret(count):
             if number % 4 == 0:
                 error = caught(lambda reply=reply: by_the_client(reply))
             else:
-                error = to_error(answer_of_response(reply), "create the job")
+                error = to_error(response_error(reply), "create the job")
         kinds[error.kind] += 1
         check(error)
         if number % 10 == 0:
@@ -229,7 +224,7 @@ def test_a_damaged_body_is_a_refusal_of_some_kind_that_shows_no_secret(count):
 
 
 def check(error):
-    known = {kind.name: kind.error for kind in KINDS} | {"unknown": ProviderError}
+    known = {rule.name: rule.error for rule in RULES} | {"unknown": ProviderError}
     assert type(error) is known[error.kind]
     assert error.retryable == isinstance(error, TransientError)
     copied = pickle.loads(pickle.dumps(error))
@@ -252,7 +247,7 @@ def test_what_nobody_foresaw_stays_unknown_and_is_sent_once():
         said |= dice.choice(({}, {"status": letters.upper()}, {"details": [{"reason": letters}]}))
         reply = response(status, json.dumps({"error": said}).encode(), dice.choice(URLS))
         for error in (
-            to_error(answer_of_response(reply), "x"),
+            to_error(response_error(reply), "x"),
             caught(lambda reply=reply: by_the_client(reply)),
         ):
             assert (type(error), error.kind, error.retryable) == (ProviderError, "unknown", False)
@@ -261,39 +256,9 @@ def test_what_nobody_foresaw_stays_unknown_and_is_sent_once():
             assert tries(error, WRITE) == tries(error, READ) == 1
 
 
-@each("status", [403, 404, 429, 500, 503])
-def test_an_operation_that_ended_with_a_code_of_tomorrow_is_unknown_whatever_its_status(status):
-    """503 is also a stockout's status there, and 403 a quota's: it tells nothing."""
-    error = to_error(answer_of_operation({"code": "NEW_TROUBLE", "message": "?"}, status=status), "x")
-    assert (type(error), error.code) == (ProviderError, "NEW_TROUBLE")
-
-
-@pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)
-def test_on_the_wire_a_damaged_answer_to_a_create_is_never_followed_by_another(transport):
-    dice = random.Random(11)
-    with gputrain_emulator.start() as cloud:
-        access = Access(
-            project="my-project",
-            credentials=cloud.credentials,
-            endpoints=cloud.endpoints,
-            sleep=cloud.clock.advance,
-        )
-        jobs = JobService(access=access, transport=transport)
-        for _ in range(40):
-            status, body = dice.choice(REFUSALS[-13:])
-            if status == 401:
-                continue
-            body = damaged(dice, mutated(dice, body))
-            order = cloud.fail("aiplatform.customJobs.create", RawReply(status=status, body=body), times=None)
-            error = caught(lambda: jobs.create("us-central1", {"displayName": "x"}))
-            if not isinstance(error, TransientError) or isinstance(error, UnclearError):
-                assert order.struck == 1, (body, error)
-            order.cancel()
-
-
 @each("letter", ["a", " ", "[", "'", "a-", "\t", "Quota '", "a@", "[a, ", "Permission '"])
 def test_no_message_makes_the_table_slow(letter):
-    answer = answer_of_operation({"code": "X", "message": letter * 100_000})
+    details = operation_error({"code": "X", "message": letter * 100_000})
     began = time.perf_counter()
-    kind_of(answer)
+    classify(details)
     assert time.perf_counter() - began < 1.0  # measured: under 5 ms

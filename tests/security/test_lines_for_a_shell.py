@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from gputrain import ComputeEngine, TrainingSpec, VertexAI
-from gputrain.backends.vertex.gcloud import to_gcloud
+from gputrain.backends.vertex.request import to_gcloud
 from gputrain.errors import SpecError
 from tests.each import each
 

@@ -3,12 +3,17 @@
 import contextlib
 import json
 import re
+from datetime import datetime, timezone
 
 import pytest
 
 from gputrain import ComputeEngine, VertexAI
-from gputrain.backends.base import Bundle, Start
+from gputrain.backends.base import Bundle
+from gputrain.backends.compute.request import call, draft
+from gputrain.backends.vertex.request import CustomJob
 from gputrain.errors import GputrainError
+from gputrain.jobstore import JobRecord
+from gputrain.orchestration.options import draw
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from tests.security.test_what_is_shown import strings
@@ -18,6 +23,7 @@ CLOUDS = (
     VertexAI("my-project", region="us-central1", bucket="gs://my-bucket",
              service_account="train@my-project.iam.gserviceaccount.com"),
 )  # fmt: skip
+ADDRESSES = dict.fromkeys(("storage", "compute", "secretmanager"), "https://example.com")
 IMAGE = "us-docker.pkg.dev/p/r/i@sha256:" + "0" * 64
 SECRET = "secret://projects/p/secrets/s/versions/1"
 FIELDS = {
@@ -47,8 +53,12 @@ def asked(backend, field, value):
         bundle = Bundle(
             location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", *spec.args), sha256="abc"
         )
-        start = Start(spec=spec, candidate=one, job_id="train-x1", bundle=bundle, nonce="0123456789ab")
-        return backend.render(start).body
+        record = JobRecord(job_id="train-x1", spec={})
+        attempt = draw(record, one, datetime(2026, 11, 20, tzinfo=timezone.utc), attempt_id="a1234567")
+        parts = {"spec": spec, "attempt": attempt, "candidate": one, "bundle": bundle, "addresses": ADDRESSES}
+        if backend.name == "vertex":
+            return CustomJob(settings=backend._settings, job_id=record.job_id, **parts).body()
+        return call(draft(backend._settings, job_id=record.job_id, **parts))
     except (GputrainError, IndexError):  # nothing on offer has such a shape
         return None
 

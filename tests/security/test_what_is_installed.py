@@ -1,10 +1,7 @@
 """What the two commands install is what was looked at, file by file, and nothing else without a word."""
 
 import hashlib
-import os
 import re
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -65,38 +62,6 @@ def test_both_builds_of_torch_are_of_one_release():
     assert build.partition("+")[0] == locked("torch.txt", "3.11")["torch"]
 
 
-@pytest.fixture
-def other_index(tmp_path):
-    """A tree whose locks name hashes that no index has, and an index of one release with no dependencies."""
-    (tmp_path / "locks").mkdir()
-    for name in ("test.txt", "torch.txt", "torch-cpu.txt", "cuda.txt"):
-        (tmp_path / "locks" / name).write_text(f"iniconfig==2.3.1 \\\n    --hash=sha256:{'0' * 64}\n")
-    (tmp_path / "locks" / "install").write_text((ROOT / "locks" / "install").read_text())
-    said = tmp_path / "said"
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho "$@" >> {said}\ncase "$*" in *--require-hashes*) exit 1;; esac\n')
-    python.chmod(0o755)
-    return tmp_path, python, said
-
-
-@pytest.mark.parametrize("required", ["", "required"])
-def test_other_files_under_the_same_names_are_told_or_refused_and_never_taken_silently(other_index, required):
-    tree, python, said = other_index
-    done = subprocess.run(
-        ["bash", str(tree / "locks" / "install"), str(python)], env={**os.environ, "HASHES": required},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    unproved = [line for line in said.read_text().splitlines() if "--require-hashes" not in line]
-    if required:
-        assert done.returncode == 1
-        assert unproved == []
-    else:
-        assert done.returncode == 0, done.stderr
-        assert "WITHOUT PROOF" in done.stderr
-        assert f"-c {python}.versions" in unproved[0]
-        assert Path(f"{python}.versions").read_text().splitlines() == ["iniconfig==2.3.1"] * 3
-
-
 def wheel(folder, name, metadata="", version=1):
     """A release of nothing but its metadata, and the hash of its file."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
@@ -111,33 +76,6 @@ def wheel(folder, name, metadata="", version=1):
         )
         file.writestr(f"{about}/RECORD", "")
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_a_lock_proves_what_asks_for_an_extra_of_another_that_stands_there_without_it(other_index):
-    tree, python, said = other_index
-    served = tree / "served"
-    served.mkdir()
-    more = "Provides-Extra: more\nRequires-Dist: besides; extra == 'more'\n"
-    wheel(served, "asked", more, version=2)  # pip would try that first
-    hashes = {
-        "asker": wheel(served, "asker", "Requires-Dist: asked[more]>=1\n"),
-        "asked": wheel(served, "asked", more),
-        "besides": wheel(served, "besides"),
-    }
-    lock = "".join(f"{name}==1 \\\n    --hash=sha256:{found}\n" for name, found in hashes.items())
-    (tree / "locks" / "test.txt").write_text(lock)
-    (tree / "locks" / "torch-cpu.txt").write_text("")
-    alone = f"--no-index --find-links {served} --target {tree / 'taken'}"
-    python.write_text(f"""#!/bin/sh
-echo "$@" >> {said}
-case "$*" in *--require-hashes*test.txt) exec {sys.executable} "$@" {alone};; esac
-""")
-    subprocess.run(
-        ["bash", str(tree / "locks" / "install"), str(python)],
-        env={"PATH": os.environ["PATH"], "PIP_CONFIG_FILE": os.devnull, "HASHES": "required"}, check=True,
-    )  # fmt: skip
-    assert {path.name for path in (tree / "taken").iterdir()} == {f"{name}-1.dist-info" for name in hashes}
-    assert said.read_text().splitlines()[-1].endswith("check"), "what the locks lack is told"
 
 
 def test_what_a_forge_runs_is_named_by_its_commit():

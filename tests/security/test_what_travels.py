@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Trainer
+from gputrain.code.bundle import missed, pack, survey
 from gputrain.errors import SpecError
-from gputrain.staging.archive import pack
-from gputrain.staging.survey import missed, survey
 from tests.each import each
 
 KEY = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
@@ -48,7 +47,7 @@ def test_what_holds_credentials_by_its_name_stays_behind_and_is_told(tmp_path, n
     write(tmp_path, {"train.py": "print()", name: "canary"})
     assert travelling(tmp_path) == {"train.py"}
     behind = survey(str(tmp_path)).behind_of(name)
-    assert "may hold credentials" in behind.told_by
+    assert "may hold credentials" in behind.reason
 
 
 def test_only_a_line_of_ours_takes_such_a_file_along(tmp_path):
@@ -90,7 +89,7 @@ def test_rules_from_the_top_of_the_repository_hold_in_every_folder(tmp_path):
     write(
         tmp_path,
         {
-            ".gitignore": "*.json\n/exp/data/\nsecrets/\n", ".git/info/exclude": "notes.md\n",
+            ".gitignore": "*.json\n/exp/data/\nsecrets/\nnotes.md\n", ".git/HEAD": "",
             "exp/.gitignore": "!kept.json\n", "exp/train.py": "", "exp/drop.json": "", "exp/kept.json": "",
             "exp/data/a": "", "exp/secrets/db.txt": "", "exp/notes.md": "",
         },
@@ -169,7 +168,7 @@ def test_the_count_of_what_stays_and_why_is_in_the_survey(tmp_path):
     seen = survey(str(tmp_path))
     assert "2 files" in seen.text
     assert "data/ (.gitignore: data/)" in seen.text
-    assert seen.behind_of("./data/a.bin").told_by == ".gitignore: data/"
+    assert seen.behind_of("./data/a.bin").reason == ".gitignore: data/"
     assert seen.behind_of("other/a.bin") is None
     assert "data/" in str(seen)
     assert os.fspath(tmp_path) in str(seen)
@@ -178,11 +177,11 @@ def test_the_count_of_what_stays_and_why_is_in_the_survey(tmp_path):
 def test_a_plan_says_what_travels_and_what_stays(tmp_path, cloud_trainer):
     write(tmp_path, {"train.py": "pass\n", ".gitignore": "data/\n", "data/train.bin": "x"})
     planned = cloud_trainer.plan(str(tmp_path / "train.py"), gpu="L4:1")
-    told = "2 files, 11 bytes travel; held back: data/ (.gitignore: data/)"
-    assert planned.plan.travels == told
+    told = "2 files, 11 bytes to upload; excluded: data/ (.gitignore: data/)"
+    assert planned.plan.uploads == told
     assert told in planned.explain()
     assert told in " ".join(str(planned).split())
-    assert planned.bundle().behind_of("data/train.bin").told_by == ".gitignore: data/"
+    assert planned.bundle().behind_of("data/train.bin").reason == ".gitignore: data/"
 
 
 def test_what_cannot_travel_is_told_by_the_plan(tmp_path, cloud_trainer):

@@ -13,11 +13,11 @@ from hypothesis import given, settings, strategies as st
 from urllib3.util import parse_url
 
 from gputrain import Trainer, VertexAI
-from gputrain.backends.base import JobRef
+from gputrain.entrypoint import cloud
 from gputrain.errors import AuthError, GputrainError, SpecError
-from gputrain.gcp import Access, Api, Endpoints
-from gputrain.gcp.endpoints import Address, is_channel_here, reach
-from gputrain.keeper import cloud
+from gputrain.google import Api, Endpoints, GoogleClient
+from gputrain.google.endpoints import Address, reach
+from gputrain.jobstore import Attempt, JobRecord, JobRef, Option, RecordError
 from tests import present
 from tests.each import each
 
@@ -54,36 +54,32 @@ class Anything:
 
 def test_an_object_of_anybodys_is_looked_at_too():
     with pytest.raises(SpecError, match="storage"):
-        Access(project="p", credentials=AnonymousCredentials(), endpoints=Anything()).url(Api.STORAGE)
+        GoogleClient(project="p", credentials=AnonymousCredentials(), endpoints=Anything()).url(Api.STORAGE)
 
 
 PLACES = ("evil.example/", "evil.example#", "u@evil.example?", "evil.example:443/", "..", "a.b", "x\n", "é")
 
 
 @each("place", PLACES)
-@each("transport", ["rest", "grpc"])
-def test_a_jobs_name_leads_no_token_to_another_host(place, transport, monkeypatch):
+def test_a_jobs_name_leads_no_token_to_another_host(place, monkeypatch):
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: asked.append(host) or [])
-    ref = JobRef(backend="vertex", project="my-project", place=place, name="job-1")
-    own = VertexAI("my-project", "us-central1", credentials=AnonymousCredentials(), transport=transport)
-    with pytest.raises(SpecError, match="region"):
-        Trainer(own).attach(ref.uri)
+    own = VertexAI("my-project", "us-central1", bucket="gs://my-bucket", credentials=AnonymousCredentials())
+    with pytest.raises(GputrainError):
+        Trainer(own).attach(JobRef(project=place, home="my-bucket", name="job-1").uri)
+    with contextlib.suppress(ValueError):  # a record that names such a place is none
+        option = Option(backend="vertex", place=place, region=place)
+        attempt = Attempt(option=option, names=("job-1",))
+        record = JobRecord(job_id="job-1", spec={}).begin(attempt)
+        assert own.inspect_many([record])["job-1"].state is None
+        with pytest.raises(RecordError):
+            own.terminate(record, 0)
     assert asked == []
 
 
 def test_what_is_named_in_code_and_closed_is_taken():
     mine = Endpoints(storage="https://storage-mine.p.googleapis.com", compute="http://[::1]:1/compute")
-    assert Access(project="p", endpoints=mine).url(Api.COMPUTE) == "http://[::1]:1/compute"
-
-
-@pytest.mark.parametrize(
-    "address", ["127.evil.example:443", "localhost.evil.example:443", "127.0.0.1:1@evil:443", "10.0.0.9:443"]
-)
-def test_only_a_channel_of_this_machine_is_open(address):
-    assert not is_channel_here(address)
-    assert is_channel_here("127.0.0.1:443")
-    assert is_channel_here("[::1]:443")
+    assert GoogleClient(project="p", endpoints=mine).url(Api.COMPUTE) == "http://[::1]:1/compute"
 
 
 @settings(max_examples=300, deadline=None)
@@ -107,11 +103,11 @@ def test_what_we_take_for_this_machine_is_what_the_library_would_ask(url):
 def test_a_token_of_another_universe_does_not_go_to_google():
     theirs = Credentials(token="canary", universe_domain="partner.example")
     with pytest.raises(AuthError, match=r"partner\.example") as caught:
-        Access(project="p", credentials=theirs).locked_credentials()
+        GoogleClient(project="p", credentials=theirs).get_credentials()
     assert "canary" not in str(caught.value)
-    addresses = {api.value: "https://x.partner.example" for api in Api if api is not Api.AIPLATFORM_GRPC}
-    mine = Endpoints(**addresses, aiplatform_grpc="")
-    assert Access(project="p", credentials=theirs, endpoints=mine).locked_credentials().valid
+    addresses = {api.value: "https://x.partner.example" for api in Api}
+    mine = Endpoints(**addresses)
+    assert GoogleClient(project="p", credentials=theirs, endpoints=mine).get_credentials().valid
 
 
 @contextlib.contextmanager
@@ -162,7 +158,7 @@ def test_a_trainers_token_follows_no_redirect(tmp_path, kind):
     (tmp_path / "train.py").write_text("")
     with served("google", leads_away="google") as (ports, asked):
         google = {api.value: f"http://127.0.0.1:{ports['google']}" for api in Api}
-        where = Endpoints(**{**google, "aiplatform_grpc": ""})
+        where = Endpoints(**google)
         settings = {"regions": ["us-central1"], "bucket": "gs://my-bucket", "endpoints": where}
         trainer = Trainer(present.backend(kind)("my-project", credentials=Credentials("canary"), **settings))
         for act in (trainer.plan, trainer.doctor, trainer.submit):

@@ -5,7 +5,7 @@ import json
 from gputrain_emulator.exchanges import Request
 
 ZONE, REGION = "us-central1-c", "us-central1"
-GANG = "0000feed"
+ATTEMPT = "a000feed"
 JOBS = 1
 """Custom jobs of theirs: they come before all others."""
 OBJECTS = {
@@ -17,7 +17,7 @@ OBJECTS = {
 
 def is_theirs(job):
     """Whether a custom job is somebody else's."""
-    return job.document.get("labels", {}).get("gputrain-gang") == GANG
+    return job.document.get("labels", {}).get("gputrain-attempt") == ATTEMPT
 
 
 class Bystanders:
@@ -25,7 +25,7 @@ class Bystanders:
 
     def __init__(self, cloud, job_id, token):
         self.cloud, self.job_id, self.token = cloud, job_id, token
-        labels = {"gputrain-job": job_id, "gputrain-gang": GANG, "gputrain-home": "0123456789ab"}
+        labels = {"gputrain-job": job_id, "gputrain-attempt": ATTEMPT, "gputrain-home": "0123456789ab"}
         self.names = []
         for name, theirs in (("theirs-1", labels), ("theirs-2", {})):
             self._insert(name, theirs)

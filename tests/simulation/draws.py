@@ -60,7 +60,7 @@ THEMES = (
     ),
     Theme(
         name="create", on=("/bulkInsert", "/customJobs", "/operations", "/instances", "records%2F"),
-        writes=("POST /bulkInsert", "POST /customJobs"),
+        writes=("POST /bulkInsert", "POST /customJobs", "POST records%2F"),
         reads=("GET /operations", "GET /instances", "GET /customJobs", "GET records%2F", "GET "),
         acts=("look", "submit", "submit", "jobs"), happenings=("kill", "ctrl-c", "clock jumps", "delete"),
     ),
@@ -71,8 +71,8 @@ THEMES = (
         acts=("watch", "watch", "supervise"), happenings=("preempt", "preempt", "kill", "host error"),
     ),
     Theme(
-        name="cancel", on=(":cancel", "DELETE", "/instances", "records%2F", "%2Fcancel"),
-        writes=("POST :cancel", "DELETE /instances", "POST records%2F", "POST %2Fcancel"),
+        name="cancel", on=(":cancel", "DELETE", "/instances", "records%2F", "status-"),
+        writes=("POST :cancel", "DELETE /instances", "POST records%2F"),
         reads=("GET /instances", "GET /customJobs", "GET records%2F", "GET "),
         acts=("cancel", "cancel", "watch", "submit"), happenings=("ctrl-c", "kill", "preempt"),
     ),
@@ -144,7 +144,7 @@ BLOWS = (
 )  # fmt: skip
 
 
-ABSENT = {("compute",): ("customJobs", ":cancel"), ("vertex",): ("bulkInsert", "/instances", "%2Fcancel")}
+ABSENT = {("compute",): ("customJobs", ":cancel"), ("vertex",): ("bulkInsert", "/instances")}
 """What is never sent where there is one backend."""
 
 

@@ -12,7 +12,8 @@ class Fate:
     boot_s: float
     train_s: float
     end: str
-    """done, fails, dies, hangs: while it trains; mute: it cannot write to the bucket; no boot: never up."""
+    """done, fails, dies: while it trains; hangs: until it is killed; mute: it cannot write to the bucket;
+    no boot: never up."""
     late_s: float
     """How late its last word comes."""
 

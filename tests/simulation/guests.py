@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from gputrain_emulator.dispatch import Dropped
 from gputrain_emulator.exchanges import Request
+from gputrain_emulator.runtime import Runtime
 from tests.simulation.bystanders import is_theirs
 from tests.simulation.job_guests import JobGuest
 from tests.simulation.vm_guests import VmGuest
@@ -17,8 +18,10 @@ from tests.simulation.vm_guests import VmGuest
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 
 
-class Guests:
+class Guests(Runtime):
     """The runtime of the emulated clouds."""
+
+    is_real = True
 
     def __init__(self, cloud, truth, seed, ends):
         self.cloud, self.truth, self.seed, self.ends = cloud, truth, seed, ends
@@ -68,7 +71,7 @@ class Guests:
     def shut_down(self, vm, grace_s):
         guest = self.by_vm.get(vm.id)
         if guest is None or guest.is_off:
-            self.clock.after(1.0, lambda: self.cloud.compute.halted(vm))
+            self.clock.after(1.0, vm.halted)
         else:
             guest.button_pressed(min(grace_s, 5.0))
 

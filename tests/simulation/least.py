@@ -16,7 +16,7 @@ DRAWN = 4
 def lacking():
     """Backend, the permission that is missing (none, first), and the schedules."""
     for backend, needs in NEEDS.items():
-        whole = {need.permission for need in needs}
+        whole = {need.name for need in needs}
         for missing in ("", *sorted(whole)):
             calm = _calm(backends=(backend,), nodes=2, ends=("done",), clients=(_client("A", *STORY),))
             seeds = (drawn(seed, (backend,)) for seed in range(DRAWN))
@@ -31,7 +31,7 @@ def show(lived):
     """
     broken = 0
     print(f"{'permission':43} | {'backend':7} | schedules | violations | named")
-    roles = {need.permission: need.role for need in (*COMPUTE, *VERTEX)}
+    roles = {need.name: need.role for need in (*COMPUTE, *VERTEX)}
     for backend, missing, schedules in lacking():
         worlds = [lived(one) for one in schedules]
         found = [one for world in worlds for one in world.truth.violations]

@@ -3,9 +3,10 @@
 import attrs
 
 from gputrain_emulator.ledger import Ledger
+from tests.simulation.fences import attempt_of
 
-OVERLAP_S = 60.0
-"""How long two asks of one key may cost money at once: who comes too late removes what it has made."""
+OVERLAP_S = 90.0
+"""How long two attempts may cost money at once: machines that are superseded find that out when they boot."""
 
 ENDS = frozenset({
     "delete-asked", "delete", "stop", "preempt", "time-limit", "host-error", "guest-terminate", "fail",
@@ -35,9 +36,9 @@ class Life:
 class Lives(Ledger):
     """The clouds' ledger, which also keeps the lives of what bears one job's name."""
 
-    def __init__(self, world, job_id):
+    def __init__(self, world, job_id, judge):
         super().__init__(clock=world.clock)
-        self._world, self._job_id = world, job_id
+        self._world, self._job_id, self._judge = world, job_id, judge
         self._now = {}
         self.all = []
 
@@ -48,9 +49,13 @@ class Lives(Ledger):
             if nonce:
                 self._now[resource] = Life(nonce, resource, row.time)
                 self.all.append(self._now[resource])
-        elif event in ENDS and resource in self._now:
-            one = self._now.pop(resource)
-            one.until, one.end, one.by = row.time, event, caller
+        elif resource in self._now and event in (*ENDS, "cancel"):
+            one = self._now[resource]
+            if event in ("cancel", "delete-asked"):
+                self._judge(one, caller)
+            if event in ENDS:
+                del self._now[resource]
+                one.until, one.end, one.by = row.time, event, caller
         return row
 
     def _nonce(self, resource):
@@ -60,9 +65,9 @@ class Lives(Ledger):
         parts = resource.split("/")
         if parts[-2] == "instances":
             vm = self._world.part(Compute).vms.get((parts[1], parts[3], parts[5]))
-            return vm.resource.get("labels", {}).get("gputrain-gang") if vm else None
+            return attempt_of(vm.resource.get("labels", {})) if vm else None
         job = self._world.part(Vertex).jobs.get(parts[-1])
-        return job.document.get("labels", {}).get("gputrain-gang") if job else None
+        return attempt_of(job.document.get("labels", {})) if job else None
 
     def overlaps(self):
         """Pairs of asks that cost money at once for too long, with the times."""

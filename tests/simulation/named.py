@@ -2,10 +2,7 @@
 
 import attrs
 
-from gputrain.backends.compute.preflight import NEEDS
 from gputrain_emulator import fault_names
-from gputrain_emulator.errors import ApiError
-from gputrain_emulator.faults import Refuse
 from tests.simulation.schedule import DAY_S, Act, Client, Happening, Mishap, Schedule
 
 _ZONES = ("us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f")
@@ -28,33 +25,14 @@ def _calm(**fields):
     return attrs.evolve(_CALM, **fields)
 
 
-_FULL = Refuse(
-    error=ApiError(
-        503,
-        "The zone 'projects/my-project/zones/us-central1-a' does not have enough resources available to"
-        " fulfill the request. '(resource type:compute)'.",
-        reason="ZONE_RESOURCE_POOL_EXHAUSTED",
-    )
-)
-_LEAST = frozenset(need.permission for need in NEEDS)
-"""Of Compute Engine: what `doctor` asks for, and so no reading of quotas."""
 ALONE = (_client("A", "submit", "look"),)
 NAMED = {
     "a clean-up beside VMs of another bucket": _calm(clients=(_client("A", "submit", "clean up", "look"),)),
     "an operation that may not be read": _calm(
         nodes=4, clients=ALONE, mishaps=_mishaps("A", "refused", *range(9), on="/operations", status=403)
     ),
-    "an operation that is not found": _calm(
-        nodes=4, clients=ALONE, mishaps=_mishaps("A", "refused", *range(9), on="/operations", status=404)
-    ),
     "half a gang, and lists that lag": _calm(
         nodes=4, lag_s=60.0, stock=tuple((zone, 3) for zone in _ZONES), clients=ALONE
-    ),
-    "half a gang, and lists that lack a part": _calm(
-        nodes=4, stock=(("us-central1-a", 3),), clients=ALONE,
-        mishaps=_mishaps(
-            "A", "sees", *range(12), on="/instances?", fault=fault_names.named("half-list")
-        ),
     ),
     "half a gang, and lists that a zone is missing from": _calm(
         nodes=4, stock=(("us-central1-a", 3),), clients=ALONE,
@@ -81,13 +59,6 @@ NAMED = {
         clients=(_client("A", "submit"), _client("B", "jobs", "look", starts_s=0.7, clock_off_s=DAY_S)),
         mishaps=_mishaps("A", "late there", 0, on="/bulkInsert", seconds=20.0),
     ),
-    "a gang served while its client is killed, and room that comes late": _calm(
-        nodes=2, model="flex-start", wait_s=300, ends=("done",), false_starts=True,
-        stock=tuple((zone, 1) for zone in _ZONES),
-        clients=(_client("A", "submit"), _client("B", "submit", "watch", starts_s=100.0)),
-        mishaps=_mishaps("A", "kill sent", 0, on="POST /resizeRequests"),
-        happenings=(Happening(at_s=80.0, kind="room"),),
-    ),
     "a group that a person deletes": _calm(
         nodes=2, model="flex-start", stock=tuple((zone, 0) for zone in _ZONES),
         clients=(_client("A", "submit", "watch", "watch", "look"),),
@@ -97,18 +68,9 @@ NAMED = {
         nodes=2, lag_s=60.0, limit_s=1800, stock=tuple((zone, 1) for zone in _ZONES), clients=ALONE,
         mishaps=_mishaps("A", "refused", *range(90), on="GET /instances/", status=403),
     ),
-    "half a gang that may not be deleted": _calm(
-        nodes=4, stock=(("us-central1-a", 3),), clients=(_client("A", "submit", "submit"),),
-        mishaps=_mishaps("A", "refused", *range(4), on="DELETE", status=403),
-    ),
     "three processes with one key at Vertex AI": _calm(
         backends=("vertex",), lag_s=10.0,
         clients=tuple(_client(name, "submit", "look") for name in "ABC"),
-    ),
-    "a create whose answer is lost, and lists that lag": _calm(
-        backends=("vertex",), lag_s=60.0,
-        clients=(_client("A", "submit", "look"), _client("B", "submit", starts_s=5.0)),
-        mishaps=_mishaps("A", "lost after", 0, on="/customJobs"),
     ),
     "a client killed once its create was sent": _calm(
         backends=("vertex",), lag_s=60.0,
@@ -123,22 +85,11 @@ NAMED = {
         nodes=2, clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "refused", *range(30), on="DELETE", status=503),
     ),
-    "a cancel whose deletes are forbidden": _calm(
-        nodes=2, clients=(_client("A", "submit", "watch", "cancel"),),
-        mishaps=_mishaps("A", "refused", *range(9), on="DELETE", status=403),
-    ),
     "a create that nobody answers, and VMs that may not be looked at": _calm(
         nodes=2, limit_s=1800, clients=(_client("A", "submit"),),
         mishaps=(
             *_mishaps("A", "lost after", *range(90), on="POST /bulkInsert"),
             *_mishaps("A", "refused", *range(200), on="GET /instances", status=403),
-        ),
-    ),
-    "a record that cannot be kept while nobody knows what was made": _calm(
-        nodes=2, limit_s=1800, clients=(_client("A", "submit"),),
-        mishaps=(
-            *_mishaps("A", "lost after", *range(40), on="POST /bulkInsert"),
-            *_mishaps("A", "refused", 2, on="POST /upload", status=404),
         ),
     ),
     "a refusal that follows a lost answer": _calm(
@@ -147,12 +98,6 @@ NAMED = {
             *_mishaps("A", "fails after", 0, on="/bulkInsert"),
             *_mishaps("A", "refused", 1, on="/bulkInsert", status=403),
         ),
-    ),
-    "a Ctrl-C that no list can answer": _calm(
-        backends=("vertex",), lag_s=60.0,
-        clients=(_client("A", "submit"), _client("B", "watch", "look", starts_s=5.0)),
-        mishaps=_mishaps("A", "doubled", 0, on="/customJobs"),
-        happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
     ),
     "a Ctrl-C whose job lists show late, and the next submit of its key": _calm(
         backends=("vertex",), lag_s=60.0,
@@ -168,30 +113,9 @@ NAMED = {
             ),
         ),
     ),
-    "a look that is refused after a create whose answer was lost": _calm(
-        backends=("vertex", "compute"), lag_s=60.0, clients=ALONE,
-        mishaps=(
-            *_mishaps("A", "lost after", 0, on="POST /customJobs"),
-            *_mishaps("A", "refused", 5, on="GET /customJobs", status=403),
-        ),
-    ),
     "a clock set back while a submit waits for room": _calm(
         backends=("vertex", "compute"), nodes=4, wait_s=300, quota=1, clients=(_client("A", "submit"),),
         happenings=(Happening(at_s=92.0, kind="clock jumps", client="A", seconds=-DAY_S),),
-    ),
-    "a cancel of what a Ctrl-C has half withdrawn": _calm(
-        clients=(_client("A", "submit", "cancel"), _client("B", "submit", starts_s=200.0)),
-        mishaps=(
-            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
-            *_mishaps("A", "ctrl-c sent", 0, on="GET /o? prefix="),
-        ),
-    ),
-    "a Ctrl-C once a job is being withdrawn, and the next submit of its key": _calm(
-        backends=("vertex",), clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=5.0)),
-        mishaps=(
-            *_mishaps("A", "ctrl-c sent", 0, on="POST /customJobs"),
-            *_mishaps("A", "ctrl-c sent", 0, on="POST :cancel"),
-        ),
     ),
     "a Ctrl-C once VMs are being withdrawn, and the next submit of their key": _calm(
         nodes=2, clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=60.0)),
@@ -201,13 +125,6 @@ NAMED = {
         ),
         happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
     ),
-    "a cancel once the limit of what never began is over, and the next submit of its key": _calm(
-        clients=(
-            _client("A", "submit"), _client("B", "cancel", starts_s=1000.0),
-            _client("C", "submit", "look", starts_s=1060.0),
-        ),
-        mishaps=_mishaps("A", "kill before", 0, on="POST /bulkInsert"),
-    ),
     "a key withdrawn and asked anew while another looked": _calm(
         backends=("vertex",), ends=("done",),
         clients=(_client("A", "submit", "watch"), _client("B", "watch", starts_s=1.0)),
@@ -216,20 +133,8 @@ NAMED = {
             *_mishaps("B", "lost before", *range(6), on="GET /customJobs"),
         ),
     ),
-    "a cancel of what was taken back too late, and the next submit of its key": _calm(
-        backends=("vertex",), limit_s=1800, lag_s=60.0, ends=("done", "hangs"),
-        clients=(
-            _client("A", "submit"), _client("B", "cancel", starts_s=300.0),
-            _client("C", "submit", "look", starts_s=360.0),
-        ),
-        mishaps=_mishaps("A", "ctrl-c sent", 0, on="POST /customJobs"),
-    ),
     "a VM that a lost host halts before it runs, and nobody left but its peers": _calm(
         nodes=4, model="spot", ends=("done",), clients=(_client("A", "submit"),),
-        happenings=(Happening(at_s=3.8, kind="host error"), Happening(at_s=0.9, kind="kill", client="A")),
-    ),
-    "a VM alone that a lost host halts before it runs, and nobody left": _calm(
-        clients=(_client("A", "submit"),),
         happenings=(Happening(at_s=3.8, kind="host error"), Happening(at_s=0.9, kind="kill", client="A")),
     ),
     "half a gang whose client may not delete it, and meets Ctrl-C": _calm(
@@ -254,33 +159,6 @@ NAMED = {
             *_mishaps("A", "late there", 10, seconds=12.0),
         ),
     ),
-    "an ask that another shares, refused late to who asked": _calm(
-        clients=(_client("A", "submit"), _client("B", "submit", "watch", "cancel", starts_s=21.0)),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=40.0),
-            *_mishaps("A", "refused", 0, on="POST /bulkInsert", status=403, lasts_s=60.0),
-        ),
-    ),
-    "an ask whose sharer is killed before its mark, refused late to who asked": _calm(
-        nodes=2, limit_s=1800, clients=(_client("A", "submit"), _client("B", "submit", starts_s=21.0)),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=40.0),
-            *_mishaps("A", "refused", 0, on="POST /bulkInsert", status=403),
-            *_mishaps("B", "kill before", 0, on="POST /upload"),
-        ),
-    ),
-    "a cancel and a Ctrl-C while a write's answer is late, and the next submit of its key": _calm(
-        ends=("done",),
-        clients=(
-            _client("A", "submit"), _client("C", "jobs", "cancel", starts_s=4.0),
-            _client("D", "submit", "look", starts_s=400.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "late back", 1, on="POST /upload", seconds=20.0),
-            *_mishaps("A", "late back", 0, on="POST /upload records%2F", seconds=15.0),
-        ),
-        happenings=(Happening(at_s=12.0, kind="ctrl-c", client="A"),),
-    ),
     "a job that comes late at one service, and a client that only the other lets in": _calm(
         backends=("vertex", "compute"), lag_s=60.0, limit_s=1800,
         clients=(_client("A", "submit"), _client("B", "submit", "look", "cancel", starts_s=5.0)),
@@ -288,23 +166,6 @@ NAMED = {
             *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
             *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=185.0),
             *_mishaps("B", "refused", 0, on="POST /customJobs", status=403, lasts_s=600.0),
-        ),
-    ),
-    "a job that comes late at one service, while another place of that service is asked": _calm(
-        backends=("vertex", "compute"), lag_s=600.0, limit_s=1800,
-        clients=(_client("A", "submit"), _client("B", "submit", "look", "cancel", starts_s=5.0)),
-        mishaps=(
-            *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
-            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=190.0),
-            *_mishaps("B", "refused", 0, on="POST /customJobs", status=403, lasts_s=900.0),
-            *_mishaps("B", "late back", 0, on="POST /customJobs", seconds=40.0),
-        ),
-    ),
-    "a create that comes late once its repetition was refused, and another service": _calm(
-        backends=("vertex", "compute"), limit_s=1800, clients=ALONE,
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=150.0),
-            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=60.0),
         ),
     ),
     "a create that comes late once its repetition was refused, and the next submit of its key": _calm(
@@ -315,13 +176,6 @@ NAMED = {
             *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=60.0),
         ),
     ),
-    "VMs that come late once their repetition was refused": _calm(
-        limit_s=1800, clients=(_client("A", "submit"),),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
-            *_mishaps("A", "refused", 1, on="POST /bulkInsert", status=403, lasts_s=60.0),
-        ),
-    ),
     "VMs that come late, after a Ctrl-C": _calm(
         limit_s=1800, clients=(_client("A", "submit"),),
         mishaps=(
@@ -329,12 +183,9 @@ NAMED = {
             *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
         ),
     ),
-    "VMs that come late, after a Ctrl-C and the next submit of their key": _calm(
-        limit_s=1800, clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=8.0)),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=6.0),
-            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
-        ),
+    "two jobs of one attempt": _calm(
+        backends=("vertex",), lag_s=60.0, clients=(_client("A", "submit", "watch", "look"),),
+        mishaps=_mishaps("A", "lost after", 0, on="POST /customJobs"),
     ),
     "VMs that come late, after a cancel": _calm(
         limit_s=1800, clients=(_client("A", "submit"), _client("B", "jobs", "cancel", starts_s=5.0)),
@@ -355,35 +206,6 @@ NAMED = {
             *_mishaps("B", "late there", 0, on="GET code%2F", seconds=25.0),
         ),
     ),
-    "a slow clean-up of what a Ctrl-C withdrew, and the next submit of its key": _calm(
-        seed=1, limit_s=1800, ends=("done",),
-        clients=(
-            _client("A", "submit"), _client("B", "submit", starts_s=20.0),
-            _client("C", "submit", starts_s=20.0),
-            _client("D", "submit", "look", "watch", "look", "supervise", "look", starts_s=300.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
-            *_mishaps("A", "kill sent", 0, on="DELETE /instances"),
-            *_mishaps("C", "late there", 0, on="GET /o? prefix=", seconds=55.0),
-        ),
-    ),
-    "VMs of a second try that come late, after a Ctrl-C": _calm(
-        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES), clients=(_client("A", "submit"),),
-        mishaps=(
-            *_mishaps("A", "late there", 4, on="POST /bulkInsert", seconds=12.0),
-            *_mishaps("A", "ctrl-c sent", 4, on="POST /bulkInsert"),
-        ),
-        happenings=(Happening(at_s=13.0, kind="room"),),
-    ),
-    "VMs that come late, after a Ctrl-C and a submit of their key that was refused before it asked": _calm(
-        limit_s=1800, clients=(_client("A", "submit"), _client("B", "submit", starts_s=30.0)),
-        mishaps=(
-            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
-            *_mishaps("B", "refused", *range(9), on="GET code", status=403),
-        ),
-    ),
     "VMs that come late to the zone of those that were asked for since": _calm(
         seed=1, limit_s=1800, ends=("done",), model="spot", restarts=2, stock=(("us-central1-a", 0),),
         clients=(
@@ -397,14 +219,6 @@ NAMED = {
         ),
         happenings=(Happening(at_s=45.0, kind="room"),),
     ),
-    "VMs that come late while no other zone has room": _calm(
-        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES[1:]), clients=(_client("A", "submit"),),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=70.0),
-            *_mishaps("A", "sees", 1, on="POST /bulkInsert", fault=_FULL),
-            *_mishaps("A", "late back", 2, on="POST /bulkInsert", seconds=40.0),
-        ),
-    ),
     "VMs that come late once the job has ended": _calm(
         seed=7, limit_s=3600, ends=("done",),
         clients=(
@@ -415,49 +229,6 @@ NAMED = {
             *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
             *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=600.0),
         ),
-    ),
-    "a cancel of what somebody took out of the queue, and the next submit of its key": _calm(
-        nodes=4, model="flex-start", limit_s=1800, stock=(("us-central1-a", 1),),
-        clients=(
-            _client("A", "submit", "watch", "submit"), _client("B", "cancel", starts_s=60.0),
-        ),
-        happenings=(Happening(at_s=58.0, kind="cancel request"),),
-    ),
-    "a job that finds its lock barred, and looks before the next one has it": _calm(
-        backends=("vertex", "compute"), limit_s=1800, model="spot", restarts=2,
-        clients=(
-            _client("A", "submit"), _client("B", "submit", starts_s=5.0),
-            _client("C", "submit", "watch", "watch", "watch", starts_s=260.0),
-            *(_client(f"look {at}", "jobs", starts_s=at) for at in (443.0, 447.0, 451.0)),
-        ),
-        mishaps=(
-            *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
-            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=195.0),
-            *_mishaps("B", "refused", 0, on="POST /customJobs", status=403, lasts_s=900.0),
-        ),
-        happenings=(Happening(at_s=300.0, kind="preempt"),),
-    ),
-    "a Ctrl-C in the second create of an ask whose first one no list shows": _calm(
-        backends=("vertex",), limit_s=1800, lag_s=70.0, clients=ALONE,
-        mishaps=(
-            *_mishaps("A", "lost after", 0, on="POST /customJobs"),
-            *_mishaps("A", "ctrl-c sent", 1, on="POST /customJobs"),
-        ),
-    ),
-    "a restart that another process repeats, is refused, and whose first sending comes late": _calm(
-        limit_s=1800, model="spot", restarts=3,
-        clients=(
-            _client("A", "submit", "watch", watch_s=400.0),
-            _client("B", "supervise", "look", "watch", "look", starts_s=340.0, watch_s=400.0),
-            _client("C", "jobs", starts_s=560.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "kill sent", 1, on="POST /bulkInsert"),
-            *_mishaps("A", "late there", 1, on="POST /bulkInsert", seconds=60.0),
-            *_mishaps("B", "sees", 0, on="POST /bulkInsert", fault=_FULL),
-            *_mishaps("B", "late there", 1, on="POST /bulkInsert", seconds=40.0),
-        ),
-        happenings=(Happening(at_s=150.0, kind="preempt"),),
     ),
     "a cancel beside a hop to another service": _calm(
         backends=("compute", "vertex"), limit_s=1800, model="spot", restarts=2,
@@ -471,32 +242,6 @@ NAMED = {
             *_mishaps("C", "late back", 11, on="GET ", seconds=8.0),
         ),
         happenings=(Happening(at_s=150.0, kind="preempt"),),
-    ),
-    "a cancel of what may come yet on the service that was asked before": _calm(
-        backends=("vertex", "compute"), limit_s=1800,
-        clients=(_client("A", "submit"), _client("C", "jobs", "cancel", "look", starts_s=250.0)),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=500.0),
-            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
-            *_mishaps("A", "kill sent", 3, on="POST /upload"),
-        ),
-    ),
-    "a slow give-up, whose lock another has barred since": _calm(
-        backends=("vertex", "compute"), limit_s=1800,
-        clients=(
-            _client("A", "submit"), _client("P", "submit", starts_s=700.0),
-            _client("Q", "submit", "look", starts_s=700.9),
-        ),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=90_000.0),
-            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
-            *_mishaps("A", "refused", 0, on="POST /bulkInsert", status=403, lasts_s=900.0),
-            *_mishaps("P", "refused", *range(9), on="GET code%2F", status=403),
-            *_mishaps("P", "late there", 1, on="POST /upload", seconds=1.2),
-            *_mishaps("P", "late there", 1, on="POST /upload", seconds=45.0, befalls="lock", lasts_s=600.0),
-            *_mishaps("Q", "late there", 0, on="POST /customJobs", seconds=300.0),
-            *_mishaps("Q", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
-        ),
     ),
     "a trainer without the service on which the job may come yet": _calm(
         backends=("vertex", "compute"), limit_s=1800,
@@ -521,63 +266,10 @@ NAMED = {
         ),
         happenings=(Happening(at_s=150.0, kind="preempt"),),
     ),
-    "VMs that come late, and of which a second request was refused": _calm(
-        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES),
-        clients=(_client("A", "submit"), _client("C", "jobs", starts_s=140.0)),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
-            *_mishaps("A", "refused", 1, on="POST /bulkInsert", status=412),
-            *_mishaps("A", "refused", 3, on="POST /bulkInsert", status=403, lasts_s=600.0),
-        ),
-        happenings=(Happening(at_s=90.0, kind="room"),),
-    ),
-    "VMs that come late once their reserved lock was given up": _calm(
-        limit_s=1800, stock=tuple((zone, 0) for zone in _ZONES[1:]),
-        clients=(_client("A", "submit"), _client("C", "jobs", "cancel", starts_s=500.0)),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=300.0),
-            *_mishaps("A", "sees", 1, on="POST /bulkInsert", fault=_FULL),
-            *_mishaps("A", "late back", 2, on="POST /bulkInsert", seconds=40.0),
-            *_mishaps("A", "kill sent", 0, on="DELETE lock"),
-        ),
-    ),
-    "a take-back that may not look, and another service": _calm(
-        backends=("vertex", "compute"), limit_s=1800, lag_s=70.0, ends=("hangs",),
-        clients=(
-            _client("A", "submit", "watch", "look", watch_s=120.0), _client("D", "jobs", starts_s=360.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "lost after", 0, on="POST /customJobs"),
-            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=60.0),
-            *_mishaps(
-                "A", "refused", 1, on="POST /customJobs", befalls="/customJobs", status=403, lasts_s=120.0
-            ),
-        ),
-    ),
     "a cancel within a slow create of what waits in the queue": _calm(
         model="flex-start", limit_s=1800, ends=("done",), stock=tuple((zone, 0) for zone in _ZONES),
         clients=(_client("A", "submit"), _client("B", "jobs", "cancel", starts_s=1.0)),
         mishaps=_mishaps("A", "late there", 0, on="POST /instances", seconds=8.0),
-    ),
-    "a cancel within a slow create of a VM that never boots": _calm(
-        limit_s=1800, ends=("no boot",),
-        clients=(_client("A", "submit"), _client("B", "jobs", "cancel", starts_s=1.0)),
-        mishaps=_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=6.0),
-    ),
-    "a Ctrl-C in a restart that cannot look, and whose VM comes late": _calm(
-        model="spot", restarts=2, limit_s=1800,
-        clients=(
-            _client("A", "submit", "watch", watch_s=400.0), _client("C", "jobs", starts_s=700.0),
-            _client("D", "jobs", "cancel", starts_s=900.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "late there", 1, on="POST /bulkInsert", seconds=40.0),
-            *_mishaps("A", "ctrl-c sent", 1, on="POST /bulkInsert"),
-            *_mishaps(
-                "A", "refused", 1, on="POST /bulkInsert", befalls="GET /instances/", status=503, lasts_s=60.0
-            ),
-        ),
-        happenings=(Happening(at_s=150.0, kind="preempt"),),
     ),
     "a cancel while lists show the VM of before under its name": _calm(
         limit_s=600, lag_s=45.0, ends=("hangs",),
@@ -592,11 +284,6 @@ NAMED = {
         nodes=16, limit_s=7200, ends=("hangs",), stock=(("us-central1-a", 12),),
         clients=(_client("A", "submit"),),
         mishaps=_mishaps("A", "refused", 0, on="DELETE /instances", status=503, lasts_s=9000.0),
-    ),
-    "two who wait for room under one key, and a quota that neither may read": _calm(
-        nodes=2, model="spot", wait_s=300, quota=1, rolls_back=True,
-        clients=(_client("A", "submit"), _client("B", "submit", starts_s=5.0)),
-        may=_LEAST,
     ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),

@@ -1,6 +1,6 @@
-"""Faults planted back into gputrain's source as it is loaded, to see that the laws see them.
+"""Faults planted into the source of gputrain or of its guests as it is loaded, to see that the laws see them.
 
-    python -m tests.simulation --plant "a clear that trusts a list" --seeds 0:2000
+    python -m tests.simulation --plant "what a list lacks is gone" --seeds 0:2000
 
 Nothing is written: a module's text is changed on its way from the file to the interpreter.
 """
@@ -12,117 +12,88 @@ from tests.planted.plant import Plant
 
 PLANTS = (
     Plant(
-        name="a clear that trusts a list",
-        file="gputrain/backends/compute/gang.py",
-        text="        singly = (self.calls.instance(gang.zone, name) for name in gang.names"
-        " if name not in listed)\n",
-        instead="        singly = ()\n"
-        "        found = self.calls.instances(gang.zone, f'labels.{LABEL_GANG}={gang.nonce}').seen\n"
-        "        listed = {str(vm['name']): vm for vm in found if gang.owns(vm)}\n",
+        name="no swap",
+        file="gputrain/jobstore/bucket.py",
+        text="content, if_generation=version,",
+        instead="content, if_generation=None,",
     ),
     Plant(
-        name="a record removed although nobody knows",
-        file="gputrain/trainer/placing.py",
-        text="        if reason is not StopReason.UNCLEAR:",
-        instead="        if True:",
+        name="no boot check",
+        file="tests/simulation/fences.py",
+        text="        status, says = self.ask()\n        waited_s",
+        instead="        status, says = 200, MINE\n        waited_s",
     ),
     Plant(
-        name="a refusal that is believed after a lost answer",
-        file="gputrain/backends/compute/sends.py",
-        text="yield lambda: self.note(nonce)",
-        instead="yield lambda: None",
+        name="no claim",
+        file="tests/simulation/job_guests.py",
+        text="== me\n        ):",
+        instead="!= me\n        ):",
+    ),
+    Plant(
+        name="terminate forgets one node",
+        file="gputrain/backends/compute/vms.py",
+        text="while left := self._there(vms):",
+        instead="while left := {name: vm for name, vm in self._there(vms).items() if name != vms.names[-1]}:",
+    ),
+    Plant(
+        name="terminate at the first result",
+        file="gputrain/orchestration/reconciler.py",
+        text="    if lost_for_s >= may_take_s:\n",
+        instead="    if lost_for_s >= 0:\n",
+    ),
+    Plant(
+        name="what a list lacks is gone",
+        file="gputrain/backends/compute/status.py",
+        text="            vm = self._calls.instance(vms.zone, name)\n            if vm is not None and _fits",
+        instead="            vm = None\n            if vm is not None and _fits",
     ),
     Plant(
         name="a cancel that lets others start it again",
-        file="gputrain/backends/google.py",
-        text="        return ended(self.board, job_id, CANCELLED)\n",
-        instead="        return self.board.read(job_id)\n",
+        file="gputrain/orchestration/reconciler.py",
+        text="    if record.wanted is Wanted.CANCEL:\n"
+        "        return End(result=causes.CANCELLED.kind)\n"
+        "    if record.attempt.state",
+        instead="    if record.attempt.state",
     ),
     Plant(
-        name="a cancel that ends no job beside the first",
-        file="gputrain/backends/vertex/backend.py",
-        text="        for seen in live:\n            identity.end(self._jobs, seen)\n",
-        instead="        for seen in live[1:]:\n            identity.end(self._jobs, seen)\n",
+        name="a cancel that is not written down",
+        file="gputrain/orchestration/steps.py",
+        text="            stored = context.jobs.swap(record, stored.version)\n            if record.backend",
+        instead="            if record.backend",
     ),
     Plant(
-        name="two machines' clocks compared",
-        file="gputrain/records/bucket.py",
-        text="return _dated(record, stored)",
-        instead="own_s = self._access.now() - stored.updated.timestamp()\n"
-        "        return attrs.evolve(_dated(record, stored), age_s=own_s)",
-    ),
-    Plant(
-        name="no waiting for a job whose answer was lost",
-        file="gputrain/backends/vertex/identity.py",
-        text="made is not None or waited >= SETTLE_S",
-        instead="True",
-    ),
-    Plant(
-        name="a turn that is taken at once",
-        file="gputrain/trainer/placing.py",
-        text="            if record.age_s >= asked.turn_s and self._goes_on(record, asked):\n",
-        instead="            self._claim.answer(Outcome.UNCLEAR.value)\n            if True:\n",
-    ),
-    Plant(
-        name="a late list that proves a withdrawal",
-        file="gputrain/backends/vertex/recorder.py",
-        text="return bool(found) and self._are_all(record, len(found))",
-        instead="return True",
-    ),
-    Plant(
-        name="a Ctrl-C that forgets and does not withdraw",
-        file="gputrain/trainer/climb.py",
-        text="            is_gone = clear(self._around, backend, request, record)\n",
-        instead="            is_gone = True\n",
-    ),
-    Plant(
-        name="a Ctrl-C that does not note what it takes back",
-        file="gputrain/trainer/climb.py",
-        text="self._claim.withdraw(goes_on=not",
-        instead="dict(goes_on=not",
-    ),
-    Plant(
-        name="a clean-up that takes what others own",
-        file="gputrain/backends/compute/cleanup.py",
-        text='f"{ours()} AND labels.{LABEL_HOME}={home}"',
-        instead="ours()",
-    ),
-    Plant(
-        name="jobs of others taken for one's own",
-        file="gputrain/backends/vertex/whereabouts.py",
-        text="return not (seen.home and self._home) or seen.home == self._home",
-        instead="return True",
-    ),
-    Plant(
-        name="a delete that was refused counts as done",
-        file="gputrain/backends/compute/gang.py",
-        text="                except AccessError as error:  # noqa: PERF203  # the others may be deleted\n"
-        "                    denied[name] = error\n"
-        "                except (RequestError, TransientError):  # on its way out, or the service is away\n"
-        "                    continue\n",
-        instead="                except GputrainError:\n                    del left[name]\n",
-    ),
-    Plant(
-        name="a list of nothing that is a job",
-        file="gputrain/gcp/credentials.py",
-        text='        session.hooks["response"].append(_check)\n',
+        name="a Ctrl-C that is not written down",
+        file="gputrain/orchestration/launcher.py",
+        text="                self._swap(record.end(causes.WITHDRAWN.kind))\n",
         instead="",
     ),
     Plant(
-        name="a cancel that believes the end of what never began",
-        file="gputrain/backends/compute/backend.py",
-        text='if is_over and "queue" not in seen.raw and self._recorder.has_come(record):',
-        instead="if is_over:",
+        name="two machines' clocks compared",
+        file="gputrain/jobstore/bucket.py",
+        text="age_s=found.age_s, content",
+        instead="age_s=max(0.0, self.access.now() - found.updated.timestamp()), content",
     ),
     Plant(
-        name="waits by a date that is set back",
-        file="gputrain/times.py",
-        text="return max(self._now() - date, self._monotonic() - steady)",
-        instead="return self._now() - date",
+        name="a clean-up that takes what others own",
+        file="gputrain/backends/compute/vms.py",
+        text='self.calls.all_instances(f"{ours()} AND labels.{LABEL_OWNER}={home}")',
+        instead="self.calls.all_instances(ours())",
+    ),
+    Plant(
+        name="a clean-up that takes what a record names",
+        file="gputrain/trainer/orphans.py",
+        text='bool(machine.attempt) and there.metadata.get("attempt") == machine.attempt',
+        instead="False",
+    ),
+    Plant(
+        name="a list of nothing that is a job",
+        file="gputrain/google/client.py",
+        text='            session.hooks["response"].append(_check_for_client)\n',
+        instead="",
     ),
     Plant(
         name="a create without a limit",
-        file="gputrain/backends/compute/render.py",
+        file="gputrain/backends/compute/request.py",
         text='        "maxRunDuration": {"seconds": str(limit_s)},\n',
         instead="",
     ),
@@ -155,6 +126,6 @@ class Loader(importlib.machinery.SourceFileLoader):
 
 
 def plant(name):
-    """Load gputrain with that fault; before the first of it is loaded."""
+    """Load the code with that fault; before the first of it is loaded."""
     chosen = next(one for one in PLANTS if one.name == name)
     sys.meta_path.insert(0, Finder(chosen))

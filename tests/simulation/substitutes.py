@@ -62,6 +62,10 @@ def _token_hex(size=32):
     return f"{_process().dice.getrandbits(8 * size):0{2 * size}x}" if _is_ours() else secrets.token_hex(size)
 
 
+def _drawn(letters):
+    return _process().dice.choice(letters) if _is_ours() else secrets.choice(letters)
+
+
 def _uuid4():
     return uuid.UUID(int=_process().dice.getrandbits(128), version=4) if _is_ours() else uuid.uuid4()
 
@@ -150,13 +154,16 @@ class Thread:
 class Pool:
     """Of `ThreadPoolExecutor`, what gputrain uses."""
 
-    def __init__(self, max_workers=None):
+    def __init__(self, max_workers=None, thread_name_prefix=""):
         pass
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        pass
+
+    def shutdown(self, **_):
         pass
 
     def map(self, call, *arguments):
@@ -180,6 +187,26 @@ class Pool:
             yield value
 
 
+class Future(concurrent.futures.Future):
+    """A future whose result is waited for in the emulator's time."""
+
+    def result(self, timeout=None):
+        if _is_ours() and not self.done():
+            until = float("inf") if timeout is None else turns.clock.now() + timeout
+            turns.pause(until, self.done)
+            timeout = 0
+        return super().result(timeout)
+
+
+def _wait(futures, timeout=None):
+    if not _is_ours():
+        return concurrent.futures.wait(futures, timeout)
+    futures = list(futures)
+    until = float("inf") if timeout is None else turns.clock.now() + timeout
+    turns.pause(until, lambda: all(one.done() for one in futures))
+    return None
+
+
 class Adapter(requests.adapters.HTTPAdapter):
     """An adapter that hands each request to the simulated wire."""
 
@@ -200,9 +227,9 @@ SUBSTITUTES = {
     ),
     "threading": _of(threading, Lock=Lock, RLock=RLock, Event=Event, Thread=Thread),
     "random": _of(random, **{name: _choice(name) for name in ("random", "uniform", "choice", "randrange")}),
-    "secrets": _of(secrets, token_hex=_token_hex),
+    "secrets": _of(secrets, token_hex=_token_hex, choice=_drawn),
     "uuid": _of(uuid, uuid4=_uuid4),
-    "concurrent.futures": _of(concurrent.futures, ThreadPoolExecutor=Pool),
+    "concurrent.futures": _of(concurrent.futures, ThreadPoolExecutor=Pool, Future=Future, wait=_wait),
     "requests.adapters": _of(requests.adapters, HTTPAdapter=Adapter),
 }
 

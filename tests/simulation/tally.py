@@ -36,13 +36,13 @@ class Tally:
 
     def __str__(self):
         took_s, cpu_s = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
-        lines = [f"{'law':27} | schedules | violations | slowest seed"]
+        lines = [f"{'law':33} | schedules | violations | slowest seed"]
         for law in LAWS:
             seeds = list(dict.fromkeys(seed for seed, _ in self.broken[law]))
             slowest = f"{self.slowest[1]} ({self.slowest[0]:.2f} s)"
             if law == "no wait beyond its bound":
                 slowest = f"{self.longest[1]}"
-            lines.append(f"{law:27} | {self.count:9} | {len(seeds):10} | {slowest}")
+            lines.append(f"{law:33} | {self.count:9} | {len(seeds):10} | {slowest}")
             lines += [f"    seeds {' '.join(map(str, seeds[:20]))}"] if seeds else []
             lines += [f"    seed {seed}: {what[-700:]}" for seed, what in self.broken[law][:3]]
         lines += ["", *self._times()]

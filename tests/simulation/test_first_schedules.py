@@ -2,13 +2,10 @@
 
 import pytest
 
-from tests import present
 from tests.simulation.planted import PLANTS
 from tests.simulation.runs import simulated
 
-present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
-
-FIRST = 60
+FIRST = 40
 
 
 def test_the_first_schedules_break_no_law():

@@ -3,9 +3,13 @@
 import json
 from datetime import datetime, timezone
 
-from gputrain.keeper.status import SCHEMA, TOO_EARLY, UNABLE
+from gputrain.keeper.fence import MINE
+from gputrain.keeper.status import BOOT, SCHEMA, SUPERSEDED, TOO_EARLY, UNABLE
+from gputrain_emulator.compute import lifecycle
 from tests.simulation.fates import fate_of
+from tests.simulation.fences import GuestFence, attempt_of
 
+GRACE_S = 30.0
 PEERS_EVERY_S = 10.0
 LEAD_S = 30.0
 NOTICED_S = 6.0
@@ -20,10 +24,11 @@ class VmGuest:
         self.fate = fate_of(guests.seed, vm.name, guests.ends)
         self.rank = job["names"].index(vm.name)
         self.folder = f"{job['folder']}{job['attempt']}/"
-        self.nonce = vm.resource["labels"]["gputrain-gang"]
-        who = {"node_rank": self.rank, "attempt": job["attempt"], "vm_id": vm.id, "zone": job["zone"]}
+        self.nonce = attempt_of(vm.resource["labels"])
+        self.fence = GuestFence(guests, job["bucket"], job["record"], job["attempt"])
+        who = {"node_rank": self.rank, "attempt": 0, "vm_id": vm.id, "zone": job["zone"]}
         self.status = {"schema": SCHEMA, **who}
-        self.is_off = self.is_over = False
+        self.is_off = self.is_over = self.is_killed = self.has_ranks = False
         self.booted_at = guests.clock.now()
         self.deadline = guests.clock.now() + job["max_run_s"] - (LEAD_S if job["max_run_s"] >= 300 else 0)
         if self.fate.end != "no boot":
@@ -37,6 +42,11 @@ class VmGuest:
     def peers(self):
         latest = {one.vm.name: one for one in self.guests.by_vm.values() if one.nonce == self.nonce}
         return [one for name, one in latest.items() if name != self.vm.name]
+
+    @property
+    def saves(self):
+        """Whether its ranks run, or have ended and it has not said so yet."""
+        return not self.is_off and (self.is_over or self.has_ranks) and self.phase == "running"
 
     def after(self, seconds, step):
         self.guests.clock.after(seconds, lambda: None if self.is_off else step())
@@ -58,23 +68,37 @@ class VmGuest:
             self.guests.put(self.job["bucket"], f"{self.folder}failed", body, if_generation="0")
 
     def begin(self):
-        """The startup script: the lock, the first word, and then the peers."""
-        lock = json.dumps({"nonce": self.job["nonce"], "token": self.nonce}).encode()
-        bucket, name = self.job["bucket"], f"{self.folder}lock"
+        """The startup script: the record, the first word, and then the peers."""
         if self.fate.end == "mute":
             self.remove(self.vm.name)
+        else:
+            self.fence.at_boot(self.after, self.enter)
+
+    def enter(self, says):
+        """What the record says at boot."""
+        if says == MINE:
+            self.fence.while_running(self.after, self.heed)
+            self.wait()
+        else:
+            self.leave(says)
+
+    def heed(self, says):
+        """What the record says while it runs: a cancel lets it save."""
+        if says == SUPERSEDED:
+            self.leave(says)
+        else:
+            self.end(75, says, None)
+
+    def leave(self, why):
+        """It ends at once, and tells that alone."""
+        if self.phase == "ended":
             return
-        generation = "0"
-        tries = 0
-        while not self.guests.put(bucket, name, lock, if_generation=generation):
-            generation = self.guests.generation(bucket, name)
-            held = json.loads(self.guests.get(bucket, name) or b"{}")
-            tries += 1
-            if tries > 5 or (held and held["nonce"] != self.job["nonce"]):
-                self.remove(self.vm.name)
-                return
-            if held and "reserved" not in held:
-                break
+        self.is_over = True
+        self.guests.truth.rests(self)
+        self.tell("ended", why=why, exit_code=64 if why == BOOT else None)
+        self.remove(self.vm.name)
+
+    def wait(self):
         self.tell("waiting")
         self.after(2.0, self.prepared)
         self.after(2.0, self.look_around)
@@ -95,6 +119,7 @@ class VmGuest:
                 one.train()
 
     def train(self):
+        self.has_ranks = True
         self.guests.truth.trains(self)
         if self.fate.end in ("done", "fails"):
             first = min([self, *self.peers], key=lambda one: one.rank)
@@ -102,7 +127,7 @@ class VmGuest:
         elif self.fate.end == "dies":
             self.after(
                 self.fate.train_s / 2,
-                lambda: self.guests.cloud.compute.guest_terminated(self.vm) or self.off(),
+                lambda: lifecycle.guest_terminated(self.guests.cloud.compute, self.vm) or self.off(),
             )
 
     def trained(self):
@@ -116,14 +141,12 @@ class VmGuest:
             self.end(0, "", None)
 
     def look_around(self):
-        """What the keeper asks every ten seconds: the cancel, the peers, the limit."""
+        """What the keeper asks every ten seconds: the peers, the limit."""
         if self.is_over:
             return
         now, job = self.guests.clock.now(), self.job
         why = ""
-        if self.guests.get(job["bucket"], job["cancel"]) is not None:
-            why = "cancelled"
-        elif self.guests.get(job["bucket"], f"{self.folder}failed") is not None:
+        if self.guests.get(job["bucket"], f"{self.folder}failed") is not None:
             why = "peer"
         elif now >= self.deadline:
             why = "max_run_duration"
@@ -139,8 +162,12 @@ class VmGuest:
             self.after(PEERS_EVERY_S, self.look_around)
 
     def end(self, code, why, cause):
-        """The last word, and then the machine removes itself."""
-        if self.is_over or self.fate.end == "hangs":
+        """The last word, and then the machine removes itself. Ranks that hang have their grace first."""
+        if self.is_over:
+            return
+        if self.fate.end == "hangs" and not self.is_killed:
+            self.is_killed = True
+            self.after(GRACE_S, lambda: self.end(code, why, cause))
             return
         self.is_over = True
         self.guests.truth.rests(self, code=code)
@@ -149,6 +176,8 @@ class VmGuest:
         result["ended_at"] = _time(self.guests.clock.now())
 
         def last():
+            if self.phase == "ended":  # superseded while it saved
+                return
             self.tell("ended", exit_code=code, why=why, result=result)
             if why in ("absent", "max_run_duration"):
                 self.remove_silent()
@@ -166,11 +195,8 @@ class VmGuest:
         ]
 
     def remove_silent(self):
-        """Delete those, while the lock is this gang's."""
-        held = json.loads(self.guests.get(self.job["bucket"], f"{self.folder}lock") or b"{}")
-        if held.get("token") == self.nonce:
-            for name in self.silent():
-                self.remove(name)
+        for name in self.silent():
+            self.remove(name)
 
     def remove(self, name):
         job = self.job
@@ -190,7 +216,7 @@ class VmGuest:
 
         def halt():
             self.off()
-            self.guests.cloud.compute.halted(vm)
+            vm.halted()
 
         self.after(grace_s, halt)
 

@@ -3,9 +3,10 @@
 import collections
 import functools
 import io
+import re
 from datetime import datetime, timezone
 from email.utils import format_datetime
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import requests
 import urllib3
@@ -18,6 +19,7 @@ from gputrain_emulator.faults import Refuse
 HTML = b"<!doctype html><html><body><h1>Sign in to this network</h1></body></html>"
 
 
+_NAME = re.compile(rb'"name": "([^"]+)"')
 _SOLD = ("/aggregated/machineTypes", "/quotaInfos")
 _written = {}
 """What is sold and granted is long, and the same in every schedule of one quota: written out once."""
@@ -47,11 +49,13 @@ class Wire:
         self.lag = None
         """What every list of VMs and jobs shows, if it lags."""
         self.log = []
+        self.on_upload = lambda do: do()
+        """Takes each upload to where it is written."""
 
     def carry(self, process, prepared, timeout_s):
         """What a client's adapter answers, or raises."""
         number, process.requests = process.requests, process.requests + 1
-        found = self._found(process, number, f"{prepared.method} {prepared.url}")
+        found = self._found(process, number, _called(prepared))
         if any(one.kind == "kill before" for one in found):
             process.kill()
         if any(one.kind == "ctrl-c before" for one in found):
@@ -103,7 +107,7 @@ class Wire:
             exchange.answer = self._answer(request, found)
             note[5] = exchange.answer[0]
             exchange.is_lost = any(one.kind == "lost after" for one in found)
-            if any(one.kind == "twice" for one in found) and _may_come_twice(request):
+            if any(one.kind == "twice" for one in found):
                 clock.after(5 * self.dice.random(), lambda: self._answer(request, ()))
             clock.after(back_s, lambda: setattr(exchange, "has_come", True))
 
@@ -143,6 +147,8 @@ class Wire:
         return status, headers, body
 
     def _handled(self, request, *, is_plain):
+        if request.target.startswith("/upload/"):
+            return self.on_upload(lambda: self.cloud.dispatcher.handle(request).reply)
         if not is_plain or not request.target.partition("?")[0].endswith(_SOLD):
             return self.cloud.dispatcher.handle(request).reply
         key = (request.target, self.quota)
@@ -181,13 +187,14 @@ _REASONS = {
 }  # fmt: skip
 
 
+def _called(prepared):
+    """Method, address, and what an upload is to be called: Google's client gives that in the body."""
+    name = _NAME.search(prepared.body or b"") if "/upload/" in prepared.url else None
+    return f"{prepared.method} {prepared.url} {quote(name[1].decode(), safe='') if name else ''}"
+
+
 def _is_on(words, what):
     return all(word in what for word in words.split())
-
-
-def _may_come_twice(request):
-    """Whether a network that delivers twice does no more than the service forgives: see the docs."""
-    return not (request.verb == "POST" and "/customJobs" in request.target)
 
 
 def _request(prepared):

@@ -3,11 +3,13 @@
 import dataclasses
 import random
 
+from gputrain.jobstore import from_json
 from gputrain_emulator.fault_names import named
 from tests.simulation import substitutes
 from tests.simulation.bystanders import Bystanders
 from tests.simulation.clients import Client, job_id_of
 from tests.simulation.cloud import new_cloud
+from tests.simulation.endings import CLIENT, judge_change, judge_end
 from tests.simulation.guests import Guests
 from tests.simulation.laws import billable, judge_after, judge_at_rest, judge_seen, judge_told
 from tests.simulation.lives import Lives
@@ -34,11 +36,12 @@ class World:
         self.turns = Turns(cloud.clock, self.dice_of("turns"))
         self.wire = Wire(cloud, self.dice_of("wire"), schedule.quota)
         self.owners_token = cloud.world.callers.issue(cloud.owner)
-        self.token = cloud.world.callers.issue(cloud.caller("somebody@example.com", schedule.may))
+        self.token = cloud.world.callers.issue(cloud.caller(CLIENT, schedule.may))
+        self.wire.on_upload = self._judge_upload
         self.uris = []
         self.spec = _spec(schedule, script)
         self.job_id = job_id_of(self.spec)
-        cloud.world.ledger = Lives(cloud.world, self.job_id)
+        cloud.world.ledger = Lives(cloud.world, self.job_id, lambda *end: judge_end(self, *end))
         self._arrange()
         self.guests = Guests(cloud, self.truth, schedule.seed, schedule.ends)
         cloud.attach(self.guests)
@@ -74,9 +77,25 @@ class World:
 
     @property
     def is_withdrawn(self):
-        """Whether nothing is there of the job, and no record of it."""
-        is_known = self.cloud.storage.objects.exists("my-bucket", f"team/records/{self.job_id}.json")
+        """Whether nothing is there of the job, and its record says so."""
+        record = self.record
+        is_known = record is not None and not (record.has_ended and not record.has_job)
         return not is_known and not billable(self, and_queue=True)
+
+    @property
+    def record(self):
+        """The job's record as it is now; None where there is none."""
+        name = f"team/records/{self.job_id}.json"
+        objects = self.cloud.storage.objects
+        if not objects.exists("my-bucket", name):
+            return None
+        return from_json(self.job_id, objects.get("my-bucket", name).content.read())
+
+    def _judge_upload(self, do):
+        before, reply = self.record, do()
+        if (after := self.record) != before:
+            judge_change(self, before, after)
+        return reply
 
     def live(self):
         """Run it to its end."""

@@ -5,18 +5,7 @@ from collections.abc import Sequence
 from typing_extensions import assert_type
 
 from gputrain import ComputeEngine, Local, PlannedJob, Trainer, VertexAI
-from gputrain.backends.abilities import KeepsRecords
-from gputrain.backends.base import (
-    Attaches,
-    Backend,
-    CleansUp,
-    Completes,
-    OpensShells,
-    Preflights,
-    SpeaksGcloud,
-    TellsQuotas,
-    Tidies,
-)
+from gputrain.backends.base import Backend
 
 local = Local(gpus=2)
 vertex = VertexAI("my-project", "us-central1", bucket="gs://b-1")
@@ -42,13 +31,3 @@ def chosen(is_paid: bool) -> Trainer:
 
 
 cores: Sequence[Backend] = (local, vertex, compute)
-attach: Sequence[type[Attaches]] = (Local, VertexAI, ComputeEngine)
-complete: Sequence[Completes] = (vertex, compute)
-keep_records: Sequence[KeepsRecords] = (local, vertex, compute)
-tidy: Sequence[Tidies] = (vertex, compute)
-clean_up: CleansUp = compute
-preflight: Sequence[Preflights] = (local, vertex, compute)
-tell_quotas: Sequence[TellsQuotas] = (vertex, compute)
-open_shells: OpensShells = compute
-speak_gcloud: SpeaksGcloud = vertex
-none_to_clean: CleansUp = local  # type: ignore[assignment]  # a job on this machine leaves nothing

@@ -7,24 +7,21 @@ from typing_extensions import assert_type
 
 import gputrain
 from gputrain import (
-    Candidate,
     CapacityError,
-    Check,
-    Checks,
     ComputeEngine,
     Job,
-    Ledger,
     Local,
-    Plan,
     PlannedJob,
-    Scope,
     State,
     Trainer,
     TrainingSpec,
     VertexAI,
 )
 from gputrain.backends.base import LogLine
+from gputrain.doctor import Check, Checks
+from gputrain.errors import Scope
 from gputrain.job import Result
+from gputrain.planning import Candidate, Ledger, Plan
 
 spec = TrainingSpec(script="train.py", gpu="H100:2", max_run_duration="12h")
 assert_type(spec.replace(num_nodes=2), TrainingSpec)

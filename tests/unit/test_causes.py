@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputrain import causes
-from gputrain.backends.results import KINDS, first_cause
+from gputrain.backends.agent_reports import KINDS, first_cause
 from gputrain.causes import CAUSES, Blame, Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import State

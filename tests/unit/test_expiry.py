@@ -5,19 +5,15 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from gputrain import causes
-from gputrain.backends.base import JobRef, LogLine
+from gputrain.backends.base import LogLine
 from gputrain.job.result import ended, silent_for
-from gputrain.lifecycle import Failure, Observation, State
+from gputrain.jobstore import JobRef
+from gputrain.lifecycle import Failure, State
 from tests.each import each
 
 END = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
-REF = JobRef(backend="local", project="host", place="here", name="bert-1")
-SEEN = Observation(
-    state=State.EXPIRED,
-    detail="max_run_duration is over",
-    failure=Failure(kind="time_limit"),
-    ended_at=END,
-)
+REF = JobRef(project="", home="", name="bert-1")
+SEEN = Failure(kind="time_limit"), "max_run_duration is over"
 
 
 def line(before_s, rank=0):
@@ -41,21 +37,21 @@ def test_the_silence_before_the_end_is_that_of_the_ranks(lines, silence_s):
 
 
 def test_a_job_that_hung_is_not_told_to_raise_its_limit():
-    error = ended(REF, State.EXPIRED, SEEN, timedelta(minutes=42))
+    error = ended(REF, State.EXPIRED, *SEEN, timedelta(minutes=42))
     assert error.kind == "time_limit"
     assert "no rank had written a line for 42m" in error.why
     assert "max_run_duration" not in error.fix
-    assert ".logs(tail=50)" in error.fix
+    assert "--tail 50" in error.fix
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED, State.EXPIRED])
 def test_a_cause_that_is_all_there_is_to_say_is_said_once(state):
     for cause in causes.CAUSES.values():
-        seen = Observation(state=state, failure=Failure(kind=cause.kind, message=cause.title), ended_at=END)
-        assert ended(REF, state, seen).why == ""
-        assert str(ended(REF, state, seen)).count(cause.title) <= 1
+        error = ended(REF, state, Failure(kind=cause.kind, message=cause.title), "")
+        assert error.why == ""
+        assert str(error).count(cause.title) <= 1
 
 
 @pytest.mark.parametrize("silence", [None, timedelta(minutes=2)])
 def test_a_job_that_was_at_work_is(silence):
-    assert "raise max_run_duration" in ended(REF, State.EXPIRED, SEEN, silence).fix
+    assert "raise max_run_duration" in ended(REF, State.EXPIRED, *SEEN, silence).fix

@@ -11,7 +11,6 @@ from tests.support.in_process import in_process
 
 OBJECTS = "storage/v1/b/my-bucket/o"
 ZONE = "compute/v1/projects/my-project/zones/us-central1-a"
-MANIFEST = "v2/vertex-ai/training/pytorch-gpu.2-4.py310/manifests/latest"
 REQUESTS = (
     ("GET", ZONE, None),
     ("HEAD", ZONE, None),

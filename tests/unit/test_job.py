@@ -1,18 +1,11 @@
 import os
-import pickle
-import re
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
-import attrs
 import pytest
 
 from gputrain import JobError, JobTimeoutError, Local, RequestError, State, Trainer
-from gputrain.backends.base import JobRef
-from gputrain.job import Result
-from gputrain.metrics import Metrics
 
 WAITS = """
 import signal, sys, time
@@ -37,31 +30,9 @@ def waiting(tmp_path):
 
 
 def test_a_wait_that_is_too_short_leaves_the_job_running(waiting):
-    with pytest.raises(JobTimeoutError, match="it goes on"):
+    with pytest.raises(JobTimeoutError, match="it keeps running"):
         waiting.wait(timeout=0.2)
     assert waiting.state is State.RUNNING
-
-
-class Behind(Local):
-    """A platform that tells minutes late that ranks run, as Vertex AI does."""
-
-    def observe(self, ref):
-        seen = super().observe(ref)
-        return seen if seen.state is not State.RUNNING else attrs.evolve(seen, state=State.PROVISIONING)
-
-
-def test_ranks_are_asked_where_they_stand_before_the_platform_tells_that_they_run(waiting, caplog):
-    late = Trainer(Behind(gpus=0)).attach(waiting.uri)
-    assert [one.rank for one in late.stacks().ranks] == [0, 1]
-    assert "is provisioning: its ranks may not run yet; asking for 60 s" in caplog.text
-    caplog.clear()
-    assert [one.rank for one in waiting.stacks().ranks] == [0, 1]
-    assert caplog.text == ""
-    assert late.state is State.PROVISIONING
-    waiting.cancel()
-    waiting.wait(timeout=30)
-    with pytest.raises(RequestError, match="no ranks of it run"):
-        late.stacks()
 
 
 def test_cancelling_twice_is_cancelling_once(waiting):
@@ -97,60 +68,9 @@ def test_a_job_shows_itself(waiting):
     assert "running for" in str(waiting.table)
 
 
-def test_a_job_that_has_ended_says_how_long_it_ran(waiting):
-    waiting.cancel()
-    waiting.wait(timeout=30)
-    assert re.search(r"^ran for +0:0", str(waiting.table), re.MULTILINE)
-    assert "running for" not in str(waiting.table)
-
-
-class Again(Local):
-    """A platform whose job had run for a minute before it was started again, at 6 dollars an hour."""
-
-    def observe(self, ref):
-        return attrs.evolve(super().observe(ref), ran_before_s=60.0, spent_before_usd=0.1, price_usd_h=6.0)
-
-
-@pytest.mark.parametrize(("platform", "before_s", "usd"), [(Local, 0.0, None), (Again, 60.0, 0.1)])
-def test_a_clock_behind_the_jobs_makes_no_duration_and_no_cost_negative(waiting, platform, before_s, usd):
+def test_a_clock_behind_the_jobs_makes_no_duration_and_no_cost_negative(waiting):
     an_hour_ago = datetime.now(timezone.utc) - timedelta(hours=1)
-    job = Trainer(platform(gpus=0), now=lambda: an_hour_ago).attach(waiting.uri)
+    job = Trainer(Local(gpus=0), now=lambda: an_hour_ago).attach(waiting.uri)
     told = job.to_dict()
-    assert (job.duration, told["duration_s"]) == (timedelta(seconds=before_s), before_s)
-    assert told["cost_usd"] in (usd, 0.0)
-    assert f"running for  {timedelta(seconds=before_s)}" in str(job.table)
-
-
-def test_log_lines_are_read_once_by_each_reader(waiting):
-    once = [line.message for line in waiting.logs(rank=1)]
-    assert once == [line.message for line in waiting.logs(rank=1)] == ["ready"]
-
-
-@pytest.mark.parametrize("project", ["a/b", ""])
-def test_a_name_survives_every_character(project):
-    ref = JobRef(backend="local", project=project, place="/tmp/ü %2F", name="x-1")
-    assert JobRef.parse(ref.uri) == ref
-    assert pickle.loads(pickle.dumps(ref)) == ref
-
-
-def test_results_of_many_jobs_are_read_side_by_side():
-    both = threading.Barrier(2, timeout=30)
-
-    def read():
-        both.wait()  # comes back only when the other one is read, too
-        return Metrics(), 0.5
-
-    ends = [
-        Result(
-            uri=f"gputrain://local/{n}",
-            state=State.SUCCEEDED,
-            duration=None,
-            cost_usd=None,
-            attempt=0,
-            read=read,
-        )
-        for n in range(2)
-    ]
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda one: one.gpu_busy, ends)) == [0.5, 0.5]
-    assert [one.gpu_busy for one in ends] == [0.5, 0.5]  # read once
+    assert (job.duration, told["duration_s"], told["cost_usd"]) == (timedelta(0), 0.0, 0.0)
+    assert "running for  0:00:00" in str(job.table)

@@ -1,12 +1,25 @@
+"""Reports of a script, what is kept of them, how they are shown, and how far the run is."""
+
+import itertools
 import json
 import math
-import re
+import sys
+from xml.etree import ElementTree
 
-from gputrain.metrics import KEPT, Metrics, Reports, sparkline
+import pytest
+
+from gputrain import Local, RequestError, Trainer
+from gputrain.display.plot import Curve, Panel, Plot
+from gputrain.metrics import MOST_REPORTS, Metrics, Progress
+from tests.each import each
 
 
 def lines(*reports):
     return [f"GPUTRAIN_METRIC {json.dumps(report)}" for report in reports]
+
+
+def read(*reports):
+    return Metrics.read(lines(*reports))
 
 
 def test_reports_are_read_among_other_lines():
@@ -14,21 +27,19 @@ def test_reports_are_read_among_other_lines():
     assert [dict(row) for row in Metrics.read(log).rows] == [{"step": 1, "loss": 2.5}]
 
 
-def test_a_step_run_again_after_a_restart_counts_once():
-    metrics = Metrics.read(
-        lines({"step": 1, "loss": 3.0}, {"step": 2, "loss": 9.0}, {"step": 2, "loss": 2.0})
-    )
+def test_a_step_that_ran_again_after_a_restart_counts_once():
+    metrics = read({"step": 1, "loss": 3.0}, {"step": 2, "loss": 9.0}, {"step": 2, "loss": 2.0})
     assert metrics.series("loss") == ((1, 3.0), (2, 2.0))
 
 
 def test_the_last_value_of_every_name_is_kept():
-    metrics = Metrics.read(lines({"step": 1, "loss": 3.0}, {"step": 2, "tokens_per_s": 10}))
+    metrics = read({"step": 1, "loss": 3.0}, {"step": 2, "tokens_per_s": 10})
     assert dict(metrics.last) == {"step": 2, "loss": 3.0, "tokens_per_s": 10}
     assert metrics.names == ("loss", "tokens_per_s")
 
 
 def test_a_loss_that_diverged_is_seen():
-    metrics = Metrics.read(lines({"step": 1, "loss": 3.0}, {"step": 2, "loss": "nan"}))
+    metrics = read({"step": 1, "loss": 3.0}, {"step": 2, "loss": "nan"})
     assert math.isnan(metrics.last["loss"])
     assert str(metrics.series("loss")) == "((1, 3.0), (2, nan))"
     assert metrics.table.rows == (("loss", "3", "nan", "3", "▁"),)
@@ -38,125 +49,115 @@ def test_values_that_are_no_numbers_are_not_plotted():
     metrics = Metrics.read(['GPUTRAIN_METRIC {"step": 1, "loss": NaN, "phase": "warm-up"}'])
     assert metrics.names == ("loss",)
     assert metrics.table.rows == (("loss", "nan", "nan", "", ""),)
-    assert "<svg" not in metrics._repr_mimebundle_()["text/html"]
+    assert "<img" not in metrics._repr_mimebundle_()["text/html"]
 
 
-def test_numbers_of_any_size_have_a_row():
-    large = "1" + 400 * "0"
-    log = [
-        f'GPUTRAIN_METRIC {{"step": {n}, "a": {value}, "b": {value}}}' for n, value in ((1, large), (2, 3))
-    ]
-    metrics = Metrics.read([*log, 'GPUTRAIN_METRIC {"step": 3, "b": -Infinity}'])
-    assert metrics.table.rows[0] == ("a", "1.000e+400", "3", "3", "▁")
-    assert metrics.table.rows[1][:4] == ("b", "1.000e+400", "-inf", "3")
-    assert "<svg" in metrics._repr_mimebundle_()["text/html"]
-
-
-def test_metrics_show_a_table_with_the_course_and_plots_in_a_notebook():
-    metrics = Metrics.read(lines(*({"step": n, "loss": 1 / n} for n in range(1, 30))))
+def test_metrics_show_a_table_with_history_and_plots_in_a_notebook(monkeypatch):
+    metrics = read(*({"step": n, "loss": 1 / n, "<script>": 1.0} for n in range(1, 30)))
     assert "█" in str(metrics)
     html = metrics._repr_mimebundle_()["text/html"]
-    assert "<svg" in html
-    assert html.count("<polyline") == 1
+    assert html.count('src="data:image/png;base64,') == 1
+    assert "<script>" not in html
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    html = metrics._repr_mimebundle_()["text/html"]
+    assert "<img" not in html
+    assert "█" in html
 
 
-def test_a_hostile_metric_name_is_escaped():
-    metrics = Metrics.read(lines({"step": 1, "<script>": 1.0}))
-    assert "<script>" not in metrics._repr_mimebundle_()["text/html"]
+def test_metrics_are_a_frame_and_a_plot(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    metrics = read({"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.0, "lr": 0.1})
+    frame = metrics.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame["loss"]) == [3.0, 2.0]
+    assert [panel.title for panel in metrics.plot().panels] == ["loss", "lr"]
+    metrics.plot("loss", log=True, x="time").save(tmp_path / "loss.svg")
+    assert ElementTree.parse(tmp_path / "loss.svg").getroot().tag.endswith("svg")
 
 
-def test_a_sparkline_bears_constants_infinities_and_nothing():
-    assert sparkline([]) == ""
-    assert sparkline([math.nan, math.inf]) == ""
-    assert sparkline([2, 2]) == "▁▁"
-    assert len(sparkline(range(1000))) == 24
+def plot(*values, **how):
+    curves = tuple(Curve(label=f"lr={n}", points=tuple(enumerate(values))) for n in range(2))
+    return Plot(panels=(Panel(title="loss", curves=curves),), **how)
 
 
-def long_run(reports):
-    return [{"step": n, "loss": 1 / (n + 1), "lr": math.sin(n / 1000)} for n in range(reports)]
+def test_without_matplotlib_a_plot_prints_and_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    one = plot(1.0, 2.0)
+    assert str(one) == "loss\nlr=0  ▁█  2\nlr=1  ▁█  2"
+    assert one._repr_html_() == f"<pre>{one}</pre>"
+    with pytest.raises(RequestError, match="matplotlib is not installed") as caught:
+        one.save(tmp_path / "loss.svg")
+    assert "python -m pip install matplotlib" in caught.value.fix
 
 
-def test_a_long_run_is_kept_thin_with_every_extreme_and_newest_value():
-    reports = long_run(50_000)
-    reports[31_007]["loss"], reports[12_345]["lr"], reports[40_001]["loss"] = 99.0, -7.0, -1.0
+def test_of_a_long_run_every_second_report_is_dropped_and_never_the_newest():
+    reports = [{"step": n, "loss": 1 / (n + 1), "lr": 0.1} for n in range(50_000)]
     reports[3]["params"] = 1e9
-    metrics = Metrics.read(lines(*reports))
-    assert metrics.count == 50_000
-    assert len(metrics.rows) <= 2 * KEPT
-    losses, rates = dict(metrics.series("loss")), dict(metrics.series("lr"))
-    assert (losses[31_007], losses[40_001], rates[12_345]) == (99.0, -1.0, -7.0)
-    assert metrics.last == {**reports[-1], "params": 1e9}
-    assert losses[0] == 1.0
+    for n in range(0, 50_000, 100):
+        reports.insert(n + n // 100, {"step": n, "val_loss": 1.0})
+    metrics = read(*reports)
+    assert metrics.count == 50_500
+    assert len(metrics.rows) <= MOST_REPORTS + 1
+    assert metrics.last == {**reports[-1], "params": 1e9, "val_loss": 1.0}
+    steps = [step for step, _ in metrics.series("loss")]
+    assert (steps[0], steps[-1]) == (0, 49_999)
+    assert max(after - before for before, after in itertools.pairwise(steps)) <= 8  # old ones are no thinner
+    assert len(metrics.series("val_loss")) >= 100
 
 
-def test_a_thin_course_shows_from_when_to_when_a_loss_was_nan():
-    spans = [(5_000, 5_700), (20_003, 20_003), (29_998, 30_001)]
-    reports = Reports()
-    for step in range(1, 40_000):
-        is_lost = any(first <= step <= last for first, last in spans)
-        reports.add(lines({"step": step, "loss": "nan" if is_lost else 1 / step, "lr": 0.1}))
-    points = reports.metrics.series("loss")
-    assert len(points) <= 2 * KEPT
-    for first, last in spans:
-        told = {step for step, value in points if math.isnan(value)}
-        assert {first, last} <= told
-        assert not {first - 1, last + 1} & told
-        assert {first - 1, last + 1} <= {step for step, _ in points}
+def steps(first, last, *, total=100, at=0.0, each_s=2.0):
+    return [
+        {"step": step, "total_steps": total, "time": at + each_s * step, "loss": 1.0}
+        for step in range(first, last + 1)
+    ]
 
 
-def test_a_thin_course_shows_when_a_text_changed():
-    reports = Reports()
-    for step in range(1, 40_000):
-        reports.add(lines({"step": step, "phase": "warm-up" if step < 12_345 else "train", "loss": 1.0}))
-    phases = {row["step"]: row["phase"] for row in reports.metrics.rows}
-    assert (phases[12_344], phases[12_345]) == ("warm-up", "train")
+def test_the_newest_report_tells_how_far_it_is():
+    found = read(*steps(1, 40)).progress
+    assert found == Progress(step=40, total=100, left_s=120.0)
+    assert (found.share, str(found)) == (0.4, "step 40 of 100, about 2m left")
+    assert read(*steps(1, 40)).names == ("loss",)
+    assert str(read(*steps(1, 3, total=sys.maxsize)).progress) == f"step 3 of {sys.maxsize:,}"
 
 
-def test_values_that_change_with_every_report_stay_bounded():
-    reports = Reports()
-    for step in range(1, 10_000):
-        reports.add(lines({"step": step, "loss": "nan" if step % 2 else 1.0, "id": f"run-{step}"}))
-        assert step % 7 or len(reports.metrics.rows) <= 2 * KEPT
+def test_the_pace_is_that_of_the_newest_reports_since_a_restart():
+    assert read(*steps(1, 40), *steps(31, 35, at=90_000.0)).progress.left_s == 130.0
+    slow = steps(1, 500, total=1000, each_s=9.0)
+    assert read(*slow, *steps(501, 600, total=1000, at=4e3, each_s=1.0)).progress.left_s == 400.0
 
 
-def test_reports_of_which_each_has_a_name_of_its_own_are_read_as_fast_as_others():
-    reports = Reports()
-    reports.add(lines(*({f"loss_{step}": 1.0} for step in range(20_000))))
-    assert len(reports.metrics.names) == 20_000
+@each(
+    "rows",
+    [
+        [],
+        [{"step": 1, "loss": 2.0}],
+        [{"step": 1, "total_steps": 0}],
+        [{"step": 1, "total_steps": "many"}],
+        [{"step": 1, "total_steps": "nan"}],
+        [{"total_steps": 5}],
+        [{"step": 1, "total_steps": 9}, {"step": 2}],
+    ],
+)
+def test_without_a_number_of_steps_there_is_no_progress(rows):
+    assert read(*rows).progress is None
 
 
-def test_old_reports_are_no_thinner_than_new_ones():
-    steps = [step for step, _ in Metrics.read(lines(*long_run(50_000))).series("loss")]
-    first, second = sum(step < 20_000 for step in steps), sum(20_000 <= step < 40_000 for step in steps)
-    assert 0.8 < first / second < 1.25
-
-
-def test_a_step_run_again_counts_once_however_thin_the_course_is():
-    before = [{"step": n, "loss": 100.0} for n in range(6_000)]
-    after = [{"step": n, "loss": 1.0} for n in range(3_000, 20_000)]
-    metrics = Metrics.read(lines(*before, *after))
-    assert {loss for step, loss in metrics.series("loss") if step >= 3_000} == {1.0}
-    assert {loss for step, loss in metrics.series("loss") if step < 3_000} == {100.0}
-
-
-def test_reports_that_come_page_by_page_are_the_same_as_all_at_once():
-    told, pages = lines(*long_run(10_000)), Reports()
-    for start in range(0, len(told), 700):
-        pages.add(told[start : start + 700])
-    assert pages.metrics.rows == Metrics.read(told).rows
-
-
-def test_nothing_new_is_the_same_value():
-    reports = Reports()
-    reports.add(lines({"step": 1, "loss": 3.0}))
-    once = reports.metrics
-    reports.add(["a line of another kind"])
-    assert reports.metrics is once
-
-
-def test_a_plot_has_at_most_two_points_a_column_of_pixels():
-    html = Metrics.read(lines(*long_run(30_000)))._repr_mimebundle_()["text/html"]
-    for line in re.findall(r'<polyline points="([^"]*)"', html):
-        columns = [point.partition(",")[0] for point in line.split()]
-        assert max(columns.count(column) for column in columns) <= 2
-    assert len(html) < 60_000
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("asked", "total"), [({"max_steps": 3}, 3), ({"epochs": 2}, 8), ({"epochs": 9, "max_steps": 5}, 5)]
+)
+def test_a_session_reports_how_many_steps_there_will_be(tmp_path, asked, total):
+    pytest.importorskip("torch")
+    path = tmp_path / "session.py"
+    path.write_text(f"""
+import torch
+from gputrain import ddp
+with ddp.session(device="cpu") as s:
+    for step, x in s.steps(s.loader(torch.zeros(8, 1), 2), **{asked!r}):
+        s.report(step=step, loss=1.0)
+    s.report(step=77, loss=1.0)
+""")
+    job = Trainer(Local(gpus=0)).submit(str(path))
+    assert job.wait("4m") == "succeeded", list(job.logs())
+    rows = job.metrics().rows
+    assert [row.get("total_steps") for row in rows] == [total] * (len(rows) - 1) + [None]

@@ -9,7 +9,7 @@ from google.oauth2.credentials import Credentials
 
 import gputrain
 from gputrain.errors import TransientError
-from gputrain.gcp import Api, Endpoints
+from gputrain.google import Api, Endpoints
 from gputrain.retry import READ
 from gputrain.trainer import Trainer
 from tests import present
@@ -59,7 +59,7 @@ def nowhere():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        yield Endpoints(**{api.value: url for api in Api if api is not Api.AIPLATFORM_GRPC})
+        yield Endpoints(**{api.value: url for api in Api})
 
 
 @pytest.mark.parametrize("kind", ["compute", "vertex"])
@@ -73,10 +73,9 @@ def test_whoever_has_no_network_hears_why_and_waits_no_longer_than_a_read(
         credentials=Credentials(token="t"), sleep=clock.sleep, now=lambda: clock.now,
     )  # fmt: skip
     trainer = Trainer(backend, sleep=clock.sleep, now=lambda: datetime.fromtimestamp(clock.now, timezone.utc))
-    place = {"compute": "us-central1-a~my-bucket", "vertex": "us-central1"}[kind]
     calls = {
         "submit": lambda: trainer.submit(str(tmp_path / "train.py"), gpu="L4:1", idempotency_key="k"),
-        "attach": lambda: gputrain.attach(f"gputrain://{kind}/my-project/{place}/k", backend=backend),
+        "attach": lambda: gputrain.attach("gputrain://my-project/my-bucket/k", backend=backend),
         "jobs": trainer.jobs,
     }
     with pytest.raises(TransientError):

@@ -11,47 +11,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gputrain_emulator.builds.filters import matching
+from gputrain_emulator import query
 from gputrain_emulator.builds.state import IMAGE, Builds, Settings
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style, bad_request
+from gputrain_emulator.lists import numbered
 from gputrain_emulator.routes import Service
-from gputrain_emulator.shapes import INT64, Choice, Map, integer, read
 
 __all__ = ["SERVICES", "Builds", "Settings"]
 
-SERVICE = Service(name="cloudbuild", style=Style.PLATFORM)
+SERVICE = Service(name="cloudbuild", style=Style.PLATFORM, is_tabled=True)
 DOCKER = "gcr.io/cloud-builders/docker"
-_PATH = "/v1/projects/{project}/locations/{location}/builds"
-_LOGGING = ("LOGGING_UNSPECIFIED", "LEGACY", "GCS_ONLY", "STACKDRIVER_ONLY", "NONE", "CLOUD_LOGGING_ONLY")
-_MACHINES = ("UNSPECIFIED", "N1_HIGHCPU_8", "N1_HIGHCPU_32", "E2_HIGHCPU_8", "E2_HIGHCPU_32", "E2_MEDIUM")
-_SHAPE = {
-    "source": {"storageSource": {"bucket": str, "object": str, "generation": INT64}},
-    "steps": [{"name": str, "args": [str], "id": str, "env": [str], "dir": str, "timeout": str}],
-    "images": [str],
-    "tags": [str],
-    "timeout": str,
-    "queueTtl": str,
-    "logsBucket": str,
-    "serviceAccount": str,
-    "substitutions": Map(str),
-    "options": {
-        "logging": Choice({name: number for number, name in enumerate(_LOGGING)}),
-        "machineType": Choice({name: number for number, name in enumerate(_MACHINES)}),
-        "diskSizeGb": INT64,
-    },
-}
 
 
-@SERVICE.route(
-    "POST", _PATH, "cloudbuild.projects.locations.builds.create",
-    permission="cloudbuild.builds.create", query=frozenset(),
-)  # fmt: skip
+@SERVICE.method("cloudbuild.projects.locations.builds.create", permission="cloudbuild.builds.create")
 def create(call: Call) -> dict[str, Any]:
-    asked = read(_SHAPE, call.raw_body)
-    _check(call, asked)
-    build = call.world.part(Builds).start(call.owner, call.params["location"], asked)
+    _check(call, call.body)
+    build = call.world.part(Builds).start(call.owner, call.params["location"], call.body)
     return {
         "name": f"operations/build/{call.owner.id}/{build['id']}",
         "metadata": {
@@ -61,39 +38,39 @@ def create(call: Call) -> dict[str, Any]:
     }
 
 
-@SERVICE.route(
-    "GET", _PATH + "/{build}", "cloudbuild.projects.locations.builds.get",
-    permission="cloudbuild.builds.get", query=frozenset(),
-)  # fmt: skip
+@SERVICE.method("cloudbuild.projects.locations.builds.get", permission="cloudbuild.builds.get")
 def get(call: Call) -> dict[str, Any]:
     return _found(call)
 
 
-@SERVICE.route(
-    "GET", _PATH, "cloudbuild.projects.locations.builds.list",
-    permission="cloudbuild.builds.list", query=frozenset({"filter", "pageSize", "pageToken"}),
-)  # fmt: skip
+@SERVICE.method("cloudbuild.projects.locations.builds.list", permission="cloudbuild.builds.list")
 def list_builds(call: Call) -> dict[str, Any]:
-    wanted = matching(call.query.get("filter", ""))
+    wanted = _filter(call.query.get("filter", ""))
     begin = f"projects/{call.owner.number}/locations/{call.params['location']}/"
     ones = [one for one in reversed(call.world.part(Builds).kept.values()) if one["name"].startswith(begin)]
-    found = [one for one in ones if wanted(one)]
-    size = integer(call.query, "pageSize", 100) or 100
-    start = integer({"pageToken": call.query.get("pageToken", "")}, "pageToken", 0)
-    more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
-    return {"builds": found[start : start + size], **more}
+    return numbered(call, "builds", [one for one in ones if wanted(one)], default=100, most=1000)
 
 
-@SERVICE.route(
-    "POST", _PATH + "/{build}:cancel", "cloudbuild.projects.locations.builds.cancel",
-    permission="cloudbuild.builds.update", query=frozenset(),
-)  # fmt: skip
+@SERVICE.method("cloudbuild.projects.locations.builds.cancel", permission="cloudbuild.builds.update")
 def cancel(call: Call) -> dict[str, Any]:
-    read({"projectId": str, "id": str, "name": str}, call.raw_body)
     build = _found(call)
     if build["status"] in ("QUEUED", "WORKING"):
         build.update(status="CANCELLED", finishTime=zulu_time(call.world.clock.now()))
     return build
+
+
+def _filter(text: str) -> query.Test:
+    def leaf(leaf: query.Leaf) -> query.Test:
+        if leaf.path not in (("status",), ("tags",)) or leaf.operator != "=":
+            raise query.FilterError(f"unsupported: {'.'.join(leaf.path)} {leaf.operator}")
+        if leaf.path == ("tags",):
+            return lambda build: leaf.value in build.get("tags", ())
+        return lambda build: bool(build["status"] == leaf.value)
+
+    try:
+        return query.compiled(text, leaf)
+    except query.FilterError as error:
+        raise ApiError(400, f"Invalid filter: {error}") from None
 
 
 def _check(call: Call, asked: dict[str, Any]) -> None:

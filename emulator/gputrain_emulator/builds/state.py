@@ -16,7 +16,6 @@ from gputrain_emulator.errors import ApiError
 from gputrain_emulator.registry import Registry, digest_of
 from gputrain_emulator.repositories import Repositories
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.storage.values import NOTHING
 from gputrain_emulator.world import Project, World
 
 IMAGE = re.compile(r"([a-z0-9-]+)-docker\.pkg\.dev/([^/]+)/([^/]+)/.+")
@@ -121,7 +120,7 @@ class Builds:
         draft = storage.objects.folder.draft()
         draft.append("".join(f"{line}\n" for line in lines).encode())
         name = f"{prefix}/log-{build['id']}.txt" if prefix else f"log-{build['id']}.txt"
-        storage.objects.put(bucket, name, draft.finish(), NOTHING)
+        storage.objects.put(bucket, name, draft.finish())
 
 
 def _tags(build: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The Cloud Billing catalog v1: services and the SKUs of Compute Engine, look-alikes included."""
+"""The Cloud Billing catalog v1: the SKUs of Compute Engine, look-alikes included."""
 
 from __future__ import annotations
 

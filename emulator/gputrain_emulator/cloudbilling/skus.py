@@ -6,12 +6,13 @@ look-alikes are made up. Spot SKUs of the B200 are filed under OnDemand, as in t
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from gputrain_emulator import facts
+from gputrain_emulator import facts, tables
 from gputrain_emulator.world import World
 
 MODELS = ("STANDARD", "SPOT", "FLEX_START")
@@ -32,39 +33,6 @@ _GPUS = {
 }
 """What a GPU is called as standard, as spot and as flex-start."""
 
-_PLACES = {
-    "asia-east1": "Taiwan",
-    "asia-northeast1": "Japan",
-    "asia-northeast3": "Seoul",
-    "asia-south1": "Mumbai",
-    "asia-south2": "Delhi",
-    "asia-southeast1": "Singapore",
-    "asia-southeast2": "Jakarta",
-    "australia-southeast1": "Sydney",
-    "australia-southeast2": "Melbourne",
-    "europe-north1": "Finland",
-    "europe-west1": "Belgium",
-    "europe-west10": "Berlin",
-    "europe-west2": "London",
-    "europe-west3": "Frankfurt",
-    "europe-west4": "Netherlands",
-    "europe-west6": "Zurich",
-    "europe-west8": "Milan",
-    "europe-west9": "Paris",
-    "me-central2": "Dammam",
-    "me-west1": "Israel",
-    "northamerica-northeast1": "Montreal",
-    "northamerica-northeast2": "Toronto",
-    "us-central1": "Iowa",
-    "us-east1": "South Carolina",
-    "us-east4": "Virginia",
-    "us-east5": "Columbus",
-    "us-south1": "Dallas",
-    "us-west1": "Oregon",
-    "us-west2": "Los Angeles",
-    "us-west3": "Salt Lake City",
-    "us-west4": "Las Vegas",
-}
 _AMERICAS = ("us-central1", "us-east1", "us-west1")
 """Regions that share a SKU where their price is the same."""
 
@@ -114,7 +82,12 @@ class PriceList:
             yield "Americas", americas, prices[americas[0]]
             prices = {region: usd for region, usd in prices.items() if region not in americas}
         for region, usd in prices.items():
-            yield _PLACES.get(region, region), [region], usd
+            yield _places().get(region, region), [region], usd
+
+
+@functools.cache
+def _places() -> dict[str, str]:
+    return {row["region"]: row["place"] for row in tables.records("places.csv")}
 
 
 def _usage(part: str, model: str) -> str:

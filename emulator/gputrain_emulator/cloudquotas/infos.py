@@ -54,15 +54,17 @@ def quotas() -> Mapping[tuple[str, str], Quota]:
         ),
         Quota(id=FAMILY_ID, service=COMPUTE, counted=FAMILY_METRIC, dimensions=("region", "gpu_family")),
     ]
-    cpus = f"{VERTEX}/custom_model_training_"
     vertex = [
-        Quota(id="CustomModelTrainingCPUsPerProjectPerRegion", service=VERTEX, counted=f"{cpus}cpus"),
         Quota(
-            id="CustomModelTrainingPreemptibleCPUsPerProjectPerRegion",
+            id=f"CustomModelTraining{word}CPUsPerProjectPerRegion",
             service=VERTEX,
-            counted=f"{cpus}preemptible_cpus",
-        ),
-    ]
+            counted=f"{VERTEX}/custom_model_training_{metric}cpus",
+        )
+        for word, metric in (
+            ("", ""), ("Preemptible", "preemptible_"),
+            *((family, f"{family.lower()}_") for family in ("N2", "N4", "C2", "M1", "G2", "A2", "A3")),
+        )
+    ]  # fmt: skip
     for row in facts.gpu_quotas().values():
         if row.regional_metric:
             compute.append(Quota(id=row.quota_id, service=COMPUTE, counted=row.regional_metric))

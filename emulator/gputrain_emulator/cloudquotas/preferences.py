@@ -14,8 +14,8 @@ from gputrain_emulator.errors import ApiError, bad_request
 from gputrain_emulator.quotas import Quotas
 from gputrain_emulator.world import Project, World
 
-SAFETY_CHECKS = ("QUOTA_DECREASE_BELOW_USAGE", "QUOTA_DECREASE_PERCENTAGE_TOO_HIGH")
-_MAX_DECREASE = 0.10  # a larger cut needs QUOTA_DECREASE_PERCENTAGE_TOO_HIGH ignored
+_MAX_DECREASE = 0.10
+_REVIEW_S = 60.0  # how long Google takes to decide here
 
 UNLIMITED = float("inf")
 
@@ -26,26 +26,22 @@ class Preferences:
     """All preferences of all projects.
 
     Attributes:
-        review_s: how long Google takes to decide; 0 decides at once.
         grant_up_to: no more than this is granted; None grants what is asked.
         ineligible: why a quota id cannot be raised (`NOT_ENOUGH_USAGE_HISTORY`, ...).
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.review_s = 60.0
         self.grant_up_to: int | None = None
         self.ineligible: dict[str, str] = {}
         self.kept: dict[str, dict[str, Any]] = {}
 
-    def put(
-        self, project: Project, name: str, wish: Mapping[str, Any], *, ignored: tuple[str, ...], write: bool
-    ) -> dict[str, Any]:
-        """Create or change a preference; without `write` only the checks are made."""
+    def put(self, project: Project, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """Create or change a preference."""
         old = self.kept.get(name)
         quota = self._quota(wish)
         dimensions = dict(wish.get("dimensions", {}))
-        self._check(project, name, wish, quota, ignored)
+        self._check(project, name, wish, quota)
         now = zulu_time(self.world.clock.now())
         wanted = int(wish["quotaConfig"]["preferredValue"])
         book = self.world.part(Quotas)
@@ -68,13 +64,9 @@ class Preferences:
             "reconciling": True,
             **{key: wish[key] for key in ("justification",) if key in wish},
         }
-        if write:
-            self.kept[name] = kept
-            self.world.ledger.write("quota", name, detail=f"{quota.id} {dimensions} -> {wanted}")
-            if self.review_s > 0:
-                self.world.clock.after(self.review_s, lambda: self._decide(project, kept))
-            else:
-                self._decide(project, kept)
+        self.kept[name] = kept
+        self.world.ledger.write("quota", name, detail=f"{quota.id} {dimensions} -> {wanted}")
+        self.world.clock.after(_REVIEW_S, lambda: self._decide(project, kept))
         return kept
 
     def _decide(self, project: Project, kept: dict[str, Any]) -> None:
@@ -105,9 +97,7 @@ class Preferences:
             raise ApiError(404, f"Quota {wish['quotaId']} of service {wish['service']} is not found.")
         return quota
 
-    def _check(
-        self, project: Project, name: str, wish: Mapping[str, Any], quota: Quota, ignored: tuple[str, ...]
-    ) -> None:
+    def _check(self, project: Project, name: str, wish: Mapping[str, Any], quota: Quota) -> None:
         dimensions, wanted = dict(wish.get("dimensions", {})), int(wish["quotaConfig"]["preferredValue"])
         if wanted < -1:
             raise bad_request([("quota_preference.quota_config.preferred_value", "Must be at least -1.")])
@@ -129,15 +119,10 @@ class Preferences:
         old = self.kept.get(name)
         if old is not None and (old.get("dimensions", {}), old["quotaId"]) != (dimensions, quota.id):
             raise ApiError(400, "The dimensions and the quota of a preference cannot be changed.")
-        self._check_direction(project, quota, dimensions, wish, ignored)
+        self._check_direction(project, quota, dimensions, wish)
 
     def _check_direction(
-        self,
-        project: Project,
-        quota: Quota,
-        dimensions: Mapping[str, str],
-        wish: Mapping[str, Any],
-        ignored: tuple[str, ...],
+        self, project: Project, quota: Quota, dimensions: Mapping[str, str], wish: Mapping[str, Any]
     ) -> None:
         book, key = self.world.part(Quotas), key_of(quota, project, dimensions)
         here, wanted = book.limit(key), int(wish["quotaConfig"]["preferredValue"])
@@ -148,10 +133,10 @@ class Preferences:
                 raise bad_request(
                     [("quota_preference.contact_email", "Required for a quota increase, an e-mail address.")]
                 )
-        elif wanted < book.usage(key) and SAFETY_CHECKS[0] not in ignored:
-            raise _precondition(f"{SAFETY_CHECKS[0]}: the usage is {book.usage(key):g}.")
-        elif wanted < here * (1 - _MAX_DECREASE) and SAFETY_CHECKS[1] not in ignored:
-            raise _precondition(f"{SAFETY_CHECKS[1]}: the decrease is more than 10%.")
+        elif wanted < book.usage(key):
+            raise _precondition(f"QUOTA_DECREASE_BELOW_USAGE: the usage is {book.usage(key):g}.")
+        elif wanted < here * (1 - _MAX_DECREASE):
+            raise _precondition("QUOTA_DECREASE_PERCENTAGE_TOO_HIGH: the decrease is more than 10%.")
 
 
 def _precondition(message: str) -> ApiError:

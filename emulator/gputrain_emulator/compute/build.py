@@ -8,10 +8,11 @@ from typing import Any
 from gputrain_emulator import facts
 from gputrain_emulator.accounts import Accounts
 from gputrain_emulator.call import Call
-from gputrain_emulator.clock import compute_time, parse_time
+from gputrain_emulator.clock import compute_time
 from gputrain_emulator.compute import checks, disk_quota, disks, images, networks, refusals, reserve, rules
-from gputrain_emulator.compute.links import fingerprint, in_project, last, link, relative
+from gputrain_emulator.compute.links import fingerprint, last, link, relative
 from gputrain_emulator.compute.state import Compute, Vm, VmKey
+from gputrain_emulator.errors import ApiError
 from gputrain_emulator.quotas import vm_needs
 
 Json = dict[str, Any]
@@ -29,7 +30,7 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     _refuse_taken_name(compute, (project, zone, name))
     checks.labels(properties.get("labels", {}), f"{at}.labels")
     checks.metadata(properties.get("metadata", {}), f"{at}.metadata")
-    rules.attachments(properties, call.world.clock.now(), at)
+    rules.attachments(properties, at)
     machine = checks.machine_type(compute, properties.get("machineType", ""), zone, at, bare=bare)
     wanted = properties.get("guestAccelerators", [])
     kind, gpus = checks.accelerators(compute, project, zone, machine, wanted)
@@ -73,7 +74,9 @@ def _permissions(call: Call, zone: str, name: str, properties: Mapping[str, Any]
         "compute.instances.create": True,
         "compute.disks.create": any("initializeParams" in disk for disk in properties.get("disks", [])),
         "compute.subnetworks.use": True,
-        "compute.subnetworks.useExternalIp": bool(_external(properties)),
+        "compute.subnetworks.useExternalIp": any(
+            nic.get("accessConfigs") for nic in properties.get("networkInterfaces", [])
+        ),
         "compute.instances.setMetadata": bool(properties.get("metadata", {}).get("items")),
         "compute.instances.setLabels": bool(properties.get("labels")),
         "compute.instances.setServiceAccount": bool(properties.get("serviceAccounts")),
@@ -85,22 +88,6 @@ def _permissions(call: Call, zone: str, name: str, properties: Mapping[str, Any]
     for account in properties.get("serviceAccounts", []):
         if not call.caller.may("iam.serviceAccounts.actAs"):
             raise refusals.act_as_denied(str(account.get("email", "default")), call.caller.email)
-
-
-def _external(properties: Mapping[str, Any]) -> bool:
-    return any(nic.get("accessConfigs") for nic in properties.get("networkInterfaces", []))
-
-
-def external_ip_violation(compute: Compute, vm: Vm, number: str) -> refusals.OperationError | None:
-    """CONDITION_NOT_MET when the organisation forbids external addresses and the VM wants one."""
-    constraint = "constraints/compute.vmExternalIpAccess"
-    if constraint not in compute.org_policies or not _external(vm.resource):
-        return None
-    message = (
-        f"Instance '{vm.name}' creation failed: Constraint {constraint} violated for project {number}. "
-        f"Add instance {vm.path} to the constraint to use external IP with it."
-    )
-    return refusals.operation_error("CONDITION_NOT_MET", message, http_status=412)
 
 
 def missing_account(compute: Compute, vm: Vm) -> refusals.OperationError | None:
@@ -138,19 +125,12 @@ def _valid_for(properties: Mapping[str, Any], model: str, at: str) -> float:
 def _times(vm: Vm, scheduling: Mapping[str, Any]) -> None:
     if "maxRunDuration" in scheduling:
         vm.max_run_s = float(scheduling["maxRunDuration"].get("seconds", 0))
-    if "terminationTime" in scheduling:
-        vm.termination_time = parse_time(scheduling["terminationTime"])
     vm.action_at_expiry = scheduling.get("instanceTerminationAction", "STOP")
     vm.restarts = bool(rules.scheduling(scheduling, bool(vm.gpus))["automaticRestart"])
 
 
 def _disks(compute: Compute, vm: Vm, wanted: list[Json], at: str) -> list[Json]:
-    found = [_disk(compute, vm, disk, index, at) for index, disk in enumerate(wanted)]
-    sources = [disk["source"] for disk in found if "source" in disk]
-    for index, source in enumerate(sources):
-        if source in sources[:index]:
-            raise refusals.invalid(f"{at}.disks[{index}].source", source, "A disk can be attached once only.")
-    return found
+    return [_disk(compute, vm, disk, index, at) for index, disk in enumerate(wanted)]
 
 
 def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:
@@ -160,40 +140,28 @@ def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:
         return {**attached, "diskSizeGb": str(rules.LOCAL_SSD_GB)}
     params = disk.get("initializeParams")
     if params is None:
-        source = in_project(disk.get("source", ""), vm.project)
-        existing = compute.resources["disks"].get(source)
-        if existing is None:
-            raise refusals.not_found(source)
-        if existing.get("users"):
-            raise refusals.disk_in_use(source, existing["users"][0])
-        attached["diskSizeGb"] = existing["sizeGb"]
-        return {**attached, "source": link(source)}
-    return {**attached, **_new_disk(compute, vm, params, index, bool(disk.get("boot")), at)}
+        raise ApiError.unimplemented("compute.instances.insert with an existing disk")
+    return {**attached, **_boot_disk(compute, vm, params, at)}
 
 
-def _new_disk(compute: Compute, vm: Vm, params: Json, index: int, boot: bool, at: str) -> Json:
+def _boot_disk(compute: Compute, vm: Vm, params: Json, at: str) -> Json:
     kind = last(params.get("diskType", "")) or vm.machine.boot_disks[0]
-    if boot:
-        checks.boot_disk_type(kind, vm.machine)
-    field = f"{at}.disks[{index}].initializeParams"
+    checks.boot_disk_type(kind, vm.machine)
+    field = f"{at}.disks[0].initializeParams"
     size = int(params.get("diskSizeGb", 0))
-    if params.get("sourceImage"):
-        image = images.image(compute, params["sourceImage"], vm.project)
-        smallest = int(image["diskSizeGb"])
-        if size and size < smallest:
-            sentence = f"Requested disk size cannot be smaller than the image size ({smallest} GB)"
-            raise refusals.invalid(f"{field}.diskSizeGb", size, sentence)
-        size = size or smallest
-        if image["architecture"] != vm.machine.arch:
-            raise refusals.incompatible(f"image architecture {image['architecture']}", vm.machine.name)
-    elif boot:
+    if not params.get("sourceImage"):
         raise refusals.invalid(f"{field}.sourceImage", "", "A boot disk must have a source image.")
-    name = params.get("diskName") or (vm.name if index == 0 else f"{vm.name}-{index}")
-    source = f"{vm.scope}/disks/{name}"
+    image = images.image(compute, params["sourceImage"], vm.project)
+    smallest = int(image["diskSizeGb"])
+    if size and size < smallest:
+        sentence = f"Requested disk size cannot be smaller than the image size ({smallest} GB)"
+        raise refusals.invalid(f"{field}.diskSizeGb", size, sentence)
+    if image["architecture"] != vm.machine.arch:
+        raise refusals.incompatible(f"image architecture {image['architecture']}", vm.machine.name)
+    source = f"{vm.scope}/disks/{params.get('diskName') or vm.name}"
     if source in compute.resources["disks"]:
         raise refusals.already_exists(source)
-    made = {"source": link(source), "diskSizeGb": str(size or 10), "_type": kind}
-    return {**made, "_image": image} if params.get("sourceImage") else made
+    return {"source": link(source), "diskSizeGb": str(size or smallest), "_type": kind, "_image": image}
 
 
 def place_disks(compute: Compute, vm: Vm) -> None:
@@ -202,8 +170,6 @@ def place_disks(compute: Compute, vm: Vm) -> None:
         kind, image = disk.pop("_type", None), disk.pop("_image", None)
         source = relative(disk.get("source", ""))
         if kind is None:
-            if source:
-                compute.resources["disks"][source]["users"] = [link(vm.path)]
             continue
         compute.resources["disks"][source] = {
             "kind": "compute#disk",

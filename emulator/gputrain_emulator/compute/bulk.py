@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import build, checks, instances, lifecycle, operations, refusals, reserve
+from gputrain_emulator.compute import build, checks, instances, lifecycle, operations, refusals
 from gputrain_emulator.compute.links import last
-from gputrain_emulator.compute.operations import Operation, mutation, scope_of
+from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.refusals import OperationError
-from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.compute.state import Compute, Operation, Vm
 from gputrain_emulator.errors import ApiError, compute_error_info
 
 Json = dict[str, Any]
@@ -54,41 +52,6 @@ def bulk_insert(call: Call) -> Operation:
     return _insert(call, zone, f"projects/{call.owner.id}/zones/{zone}")
 
 
-@mutation("compute.regionInstances.bulkInsert", permission="-")
-def region_bulk_insert(call: Call) -> Operation:
-    """A gang in whichever zone of the region has room for all of it."""
-    scope = scope_of(call)
-    return _insert(call, _pick_zone(call, call.params["region"]), scope)
-
-
-def _pick_zone(call: Call, region: str) -> str:
-    """The first allowed zone with room, or else the first allowed one: the operation then fails."""
-    compute = call.world.part(Compute)
-    policy = call.body.get("locationPolicy", {})
-    if policy.get("targetShape", "ANY_SINGLE_ZONE") == "BALANCED":
-        raise refusals.invalid(
-            "resource.locationPolicy.targetShape", "BALANCED", "Not supported for bulk insert."
-        )
-    preferences = {last(zone): entry.get("preference") for zone, entry in policy.get("locations", {}).items()}
-    named = [last(entry.get("zone", "")) for entry in policy.get("zones", [])]
-    allowed_only = named or [zone for zone, preference in preferences.items() if preference == "ALLOW"]
-    machine = last(call.body.get("instanceProperties", {}).get("machineType", ""))
-    zones = [
-        zone
-        for zone in facts.zones()
-        if facts.region_of(zone) == region
-        and compute.offered(machine, zone)
-        and preferences.get(zone) != "DENY"
-        and (not allowed_only or zone in allowed_only)
-    ]
-    if not zones:
-        sentence = f"Machine type with name '{machine}' does not exist in region '{region}'."
-        raise refusals.invalid(f"{AT}.machineType", machine, sentence)
-    count = int(call.body.get("count", 1))
-    roomy = [zone for zone in zones if (free := compute.free(zone, machine)) is None or free >= count]
-    return (roomy or zones)[0]
-
-
 def _insert(call: Call, zone: str, scope: str) -> Operation:
     compute, body = call.world.part(Compute), call.body
     names = _names(compute, call.owner.id, zone, body)
@@ -97,16 +60,10 @@ def _insert(call: Call, zone: str, scope: str) -> Operation:
     if not 1 <= least <= wanted:
         raise refusals.invalid("resource.minCount", least, "Must be between 1 and count.")
     properties = body.get("instanceProperties", {})
-    own = {last(key): value for key, value in body.get("perInstanceProperties", {}).items()}
     members = [
-        build.build(
-            call, zone=zone, name=name, properties=_with(properties, own.get(name, {})), at=AT, bare=True
-        )
-        for name in names
+        build.build(call, zone=zone, name=name, properties=properties, at=AT, bare=True) for name in names
     ]
     _refuse_crowd(compute, call)
-    if compute.settings.bulk_stockout_at_once and reserve.capacity_error(compute, members[0]) is not None:
-        raise refusals.insufficient_capacity()
     operation = operations.begin(
         compute, scope=scope, kind="bulkInsert", target=f"{scope}/instances", user=call.caller.email,
         request_id=call.query.get("requestId", ""), group=f"{call.world.new_id()}-{call.world.new_id()[-8:]}",
@@ -132,14 +89,6 @@ def _refuse_crowd(compute: Compute, call: Call) -> None:
     raise ApiError(
         403, "Rate Limit Exceeded", reason="rateLimitExceeded", domain="usageLimits", details=[detail]
     )
-
-
-def _with(properties: Mapping[str, Any], own: Mapping[str, Any]) -> Json:
-    """A member's properties; its own hostname and name come from perInstanceProperties."""
-    merged = dict(properties)
-    if own.get("hostname"):
-        merged["hostname"] = own["hostname"]
-    return merged
 
 
 def _names(compute: Compute, project: str, zone: str, body: Json) -> list[str]:

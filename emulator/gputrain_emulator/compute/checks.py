@@ -131,9 +131,7 @@ def scheduling(value: Json, machine: facts.Machine, gpus: int, instance: str, at
 
 def run_limits(value: Json, model: str, field: str) -> None:
     """How long a VM may run, and what becomes of it then."""
-    limited = "maxRunDuration" in value or "terminationTime" in value
-    if "maxRunDuration" in value and "terminationTime" in value:
-        raise refusals.invalid(field, "", "maxRunDuration and terminationTime cannot both be specified.")
+    limited = "maxRunDuration" in value
     if limited and not value.get("instanceTerminationAction"):
         sentence = "You must specify an instance termination action when the run time of a VM is limited."
         raise refusals.invalid(f"{field}.instanceTerminationAction", "", sentence)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import checks, disk_quota, documents, images, operations, refusals, rules
-from gputrain_emulator.compute.links import fingerprint, last, link
-from gputrain_emulator.compute.operations import Operation, mutation
-from gputrain_emulator.compute.rules import DISK_TYPES, MAX_GB
+from gputrain_emulator.compute import (
+    checks,
+    disk_quota,
+    documents,
+    filters,
+    refusals,
+)
+from gputrain_emulator.compute.links import fingerprint, link
+from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.state import Compute, Operation
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
@@ -34,33 +40,6 @@ def _free_capacity(call: Call, reservation: Json) -> None:
 
 
 documents.register("reservations", "reservation", "reservation", at_delete=_free_capacity)
-
-
-@mutation("compute.disks.insert", permission="compute.disks.create")
-def insert_disk(call: Call) -> Operation:
-    """A disk, empty or from an image."""
-    compute, scope = call.world.part(Compute), operations.scope_of(call)
-    kind = last(call.body.get("type", "")) or "pd-standard"
-    if kind not in DISK_TYPES or kind == "local-ssd":
-        raise refusals.not_found(f"{scope}/diskTypes/{kind}")
-    labels = call.body.get("labels", {})
-    checks.labels(labels, "resource.labels")
-    image = None
-    if call.body.get("sourceImage"):
-        image = images.image(compute, call.body["sourceImage"], call.owner.id)
-    smallest = int(image["diskSizeGb"]) if image else 1
-    size = int(call.body.get("sizeGb") or (smallest if image else 500))
-    if not smallest <= size <= MAX_GB:
-        sentence = f"Disk size must be between {smallest} GB and {MAX_GB} GB."
-        raise refusals.invalid("resource.sizeGb", size, sentence)
-    made = document(f"{scope}/diskTypes/{kind}", str(size), image, labels)
-    needs = disk_quota.of_disk({**made, "selfLink": link(f"{scope}/disks/new")})
-    exceeded = compute.quotas.exceeded(needs)
-    if exceeded is not None:
-        raise refusals.quota_now(exceeded)
-    operation = documents.create(call, "disks", "disk", **made)
-    compute.quotas.take(needs)
-    return operation
 
 
 def document(kind: str, size_gb: str, image: Json | None, labels: Mapping[str, str] | None = None) -> Json:
@@ -113,7 +92,8 @@ def insert_reservation(call: Call) -> Operation:
     if not 1 <= count <= MOST_RESERVED:
         sentence = f"Must be between 1 and {MOST_RESERVED}."
         raise refusals.invalid("resource.specificReservation.count", count, sentence)
-    rules.platform(properties.get("minCpuPlatform", ""), f"{_RESERVED}.minCpuPlatform")
+    if properties.get("minCpuPlatform"):
+        raise ApiError.unimplemented("compute.reservations.insert with minCpuPlatform")
     if "/" in machine:
         raise refusals.invalid(f"{_RESERVED}.machineType", machine, "Must be the name of a machine type.")
     zone = call.params["zone"]
@@ -130,9 +110,20 @@ def insert_reservation(call: Call) -> Operation:
     return documents.create(call, "reservations", "reservation", **more)
 
 
-@COMPUTE.method("compute.diskTypes.list", pool="compute.reads")
-def list_disk_types(call: Call) -> Json:
-    """The disk types of a zone."""
-    scope = operations.scope_of(call)
-    items = [{"kind": "compute#diskType", "name": n, "zone": link(scope), "selfLink": link(f"{scope}/diskTypes/{n}")} for n in DISK_TYPES]  # fmt: skip  # noqa: E501
-    return {"kind": "compute#diskTypeList", "id": f"{scope}/diskTypes", "items": items}
+@COMPUTE.method(
+    "compute.reservations.aggregatedList", permission="compute.reservations.list", pool="compute.heavy_reads"
+)
+def aggregated_reservations(call: Call) -> Json:
+    """The reservations of the project, by zone."""
+    kept = call.world.part(Compute).resources["reservations"]
+    root = f"projects/{call.owner.id}/"
+    items = [
+        (path.removeprefix(root).partition("/reservations/")[0], document)
+        for path, document in kept.items()
+        if path.startswith(root)
+    ]
+    scopes = [f"zones/{zone}" for zone in facts.zones()]
+    name = f"projects/{call.owner.id}/aggregated/reservations"
+    return filters.aggregated(
+        "compute#reservationAggregatedList", name, "reservations", items, call.query, scopes
+    )

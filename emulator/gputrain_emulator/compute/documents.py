@@ -9,9 +9,10 @@ from gputrain_emulator.call import Call
 from gputrain_emulator.clock import compute_time, parse_time
 from gputrain_emulator.compute import checks, filters, operations, refusals
 from gputrain_emulator.compute.links import link
-from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.state import Compute, Operation
+from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
 
@@ -70,7 +71,8 @@ def find(call: Call, collection: str, parameter: str) -> tuple[str, Json]:
 def _is_seen(call: Call, document: Json) -> bool:
     """Whether a list that lags shows it already."""
     then = call.world.clock.now() - call.stale_s
-    return not call.stale_s or parse_time(document["creationTimestamp"]) <= then
+    made = document.get("creationTimestamp")
+    return not call.stale_s or made is None or parse_time(made) <= then
 
 
 def register(
@@ -78,29 +80,37 @@ def register(
     kind: str,
     parameter: str,
     *,
-    at_delete: Callable[[Call, Json], None] | None = None,
+    deletes: bool = True,
+    usual: Callable[[Call], list[Json]] = lambda _: [],
+    at_delete: Callable[[Call, Json], None] = lambda _call, _document: None,
     user_of: Callable[[Call, Json], str] = lambda _call, document: (document.get("users") or [""])[0],
 ) -> None:
     """get, list and delete of ``collection``, whose items are called ``kind``, and ``parameter`` in paths.
 
-    ``user_of`` names what uses an item, so that it cannot be deleted.
+    ``usual`` are the items that every project has, unless one of its own goes by the name. ``user_of`` names
+    what uses an item, so that it cannot be deleted.
     """
 
     @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
     def get(call: Call) -> Json:
-        return find(call, collection, parameter)[1]
+        name = call.params[parameter]
+        operations.scope_of(call)
+        try:
+            return find(call, collection, parameter)[1]
+        except ApiError:
+            found = next((one for one in usual(call) if one["name"] == name), None)
+            if found is None:
+                raise
+            return found
 
     @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
     def list_(call: Call) -> Json:
         name = f"{operations.scope_of(call)}/{collection}"
-        items = [
-            d
-            for path, d in call.world.part(Compute).resources[collection].items()
-            if path.startswith(f"{name}/") and _is_seen(call, d)
-        ]
-        return filters.listing(f"compute#{kind}List", name, items, call.query)
+        kept = call.world.part(Compute).resources[collection]
+        own = {d["name"]: d for path, d in kept.items() if path.startswith(f"{name}/") and _is_seen(call, d)}
+        every = {**{one["name"]: one for one in usual(call)}, **own}
+        return filters.listing(f"compute#{kind}List", name, list(every.values()), call.query)
 
-    @mutation(f"compute.{collection}.delete")
     def delete(call: Call) -> Operation:
         path, document = find(call, collection, parameter)
         user = user_of(call, document)
@@ -108,8 +118,10 @@ def register(
             raise refusals.in_use(path, user)
         operation = begin(call, "delete", path, document["id"])
         del call.world.part(Compute).resources[collection][path]
-        if at_delete is not None:
-            at_delete(call, document)
+        at_delete(call, document)
         call.world.ledger.write("delete", path, caller=call.caller.email)
         end_soon(call, operation)
         return operation
+
+    if deletes:
+        mutation(f"compute.{collection}.delete")(delete)

@@ -4,118 +4,48 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gputrain_emulator import query
 from gputrain_emulator.compute import refusals
 from gputrain_emulator.compute.links import link
-from gputrain_emulator.errors import ApiError
-from gputrain_emulator.patterns import compiled, is_like
 
-Test = Callable[[Mapping[str, Any]], bool]
-
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<paren>[()])|(?P<op>!=|>=|<=|=|>|<|:)|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<word>[^\s()=<>!:"']+))"""
-)
-_OPERATORS = frozenset({"=", "!=", ">", "<", ">=", "<=", ":", "eq", "ne"})
 MAX_PAGE = 500
 _NEWEST = "creationTimestamp desc"
 Place = tuple[str, str]
 
 
-def compile_filter(text: str) -> Test:
+def compile_filter(text: str) -> query.Test:
     """A test of one resource; raises ApiError 400 for what cannot be read.
 
-    Understood are ``field = value``, ``!=``, ``<``, ``>``, ``:`` (has), and the older ``eq``/``ne`` with an
-    RE2 pattern that must match the whole value, joined by AND, OR, NOT and parentheses; terms side by side
-    are joined by AND.
+    `=` and `!=` take `*` for anything and `:` is "has"; the older `eq` and `ne` take an RE2 pattern that must
+    match the whole value.
     """
-    if not text.strip():
-        return lambda _: True
-    reader = _Reader(text)
-    test = reader.either()
-    if reader.tokens:
-        raise reader.wrong()
-    return test
+    try:
+        return query.compiled(text, _leaf)
+    except query.FilterError:
+        raise refusals.invalid("filter", text, "Invalid list filter expression.") from None
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens: list[tuple[str, str]] = []
-        self.depth = 0
-        at = 0
-        while at < len(text.rstrip()):
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise self.wrong()
-            self.tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0)))
-            at = match.end()
-
-    def wrong(self) -> ApiError:
-        return refusals.invalid("filter", self.text, "Invalid list filter expression.")
-
-    def peek(self) -> tuple[str, str]:
-        return self.tokens[0] if self.tokens else ("", "")
-
-    def either(self) -> Test:
-        tests = [self.both()]
-        while self.peek() == ("word", "OR"):
-            self.tokens.pop(0)
-            tests.append(self.both())
-        return tests[0] if len(tests) == 1 else lambda resource: any(test(resource) for test in tests)
-
-    def both(self) -> Test:
-        tests = [self.one()]
-        while self.tokens and self.peek() not in (("word", "OR"), ("paren", ")")):
-            if self.peek() == ("word", "AND"):
-                self.tokens.pop(0)
-            tests.append(self.one())
-        return tests[0] if len(tests) == 1 else lambda resource: all(test(resource) for test in tests)
-
-    def one(self) -> Test:
-        kind, text = self.tokens.pop(0) if self.tokens else ("", "")
-        if (kind, text) == ("word", "NOT") or (kind == "word" and text == "-"):
-            inner = self.one()
-            return lambda resource: not inner(resource)
-        if (kind, text) == ("paren", "("):
-            self.depth += 1
-            if self.depth > 50:
-                raise self.wrong()
-            inner = self.either()
-            if self.peek() != ("paren", ")"):
-                raise self.wrong()
-            self.tokens.pop(0)
-            self.depth -= 1
-            return inner
-        operator = self.tokens.pop(0)[1] if self.tokens else ""
-        if kind != "word" or operator not in _OPERATORS or self.peek()[0] not in ("word", "quoted"):
-            raise self.wrong()
-        kind_of_value, value = self.tokens.pop(0)
-        return _comparison(text, operator, _unquote(value) if kind_of_value == "quoted" else value, self)
-
-
-def _unquote(text: str) -> str:
-    return re.sub(r'\\(["\'\\])', r"\1", text[1:-1])
-
-
-def _comparison(path: str, operator: str, value: str, reader: _Reader) -> Test:
-    keys = path.split(".")
-    if operator in ("eq", "ne"):
+def _leaf(leaf: query.Leaf) -> query.Test:
+    keys = ".".join(leaf.path).split(".")
+    if leaf.operator in ("eq", "ne"):
         try:
-            pattern = compiled(value)
-        except ValueError:
-            raise reader.wrong() from None
-        wanted = operator == "eq"
+            pattern = query.regular(leaf.value)
+        except ValueError as error:
+            raise query.FilterError(str(error)) from None
+        wanted = leaf.operator == "eq"
         return lambda resource: bool(pattern.fullmatch(_text(_field(resource, keys)))) is wanted
-    if operator in ("=", "!="):
-        wanted, low = operator == "=", value.lower()
-        return lambda resource: is_like(_text(_field(resource, keys)).lower(), low) is wanted
-    if operator == ":":
-        return lambda resource: _has(_field(resource, keys), value)
-    return lambda resource: _ordered(_text(_field(resource, keys)), operator, value)
+    if leaf.operator in ("=", "!="):
+        wanted, low = leaf.operator == "=", leaf.value.lower()
+        return lambda resource: query.is_like(_text(_field(resource, keys)).lower(), low) is wanted
+    if leaf.operator == ":":
+        return lambda resource: _has(_field(resource, keys), leaf.value)
+    if leaf.operator not in query.ORDER:
+        raise query.FilterError("a field and an operator are needed")
+    return lambda resource: _ordered(_text(_field(resource, keys)), leaf.operator, leaf.value)
 
 
 def _field(resource: Any, keys: Sequence[str]) -> Any:
@@ -152,7 +82,7 @@ def _ordered(left: str, operator: str, right: str) -> bool:
         b: Any = float(right)
     except ValueError:
         a, b = left, right
-    return bool({"<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator])
+    return query.ORDER[operator](a, b)
 
 
 def page(

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import checks, documents, filters, lifecycle, operations, refusals
+from gputrain_emulator.compute import checks, documents, lifecycle, operations, refusals
 from gputrain_emulator.compute.links import in_project, link
-from gputrain_emulator.compute.operations import Operation, mutation, scope_of
+from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.compute.state import Compute, Operation, Vm
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
@@ -51,19 +51,7 @@ def insert_group(call: Call) -> Operation:
     return documents.create(call, GROUPS, "instanceGroupManager", **more)
 
 
-@COMPUTE.method("compute.instanceGroupManagers.get", pool="compute.reads")
-def get_group(call: Call) -> Json:
-    """One group."""
-    return documents.find(call, GROUPS, "instance_group_manager")[1]
-
-
-@COMPUTE.method("compute.instanceGroupManagers.list", pool="compute.reads")
-def list_groups(call: Call) -> Json:
-    """The groups of a zone."""
-    name = f"{scope_of(call)}/instanceGroupManagers"
-    table = call.world.part(Compute).resources[GROUPS]
-    items = [document for path, document in table.items() if path.startswith(f"{name}/")]
-    return filters.listing("compute#instanceGroupManagerList", name, items, call.query)
+documents.register(GROUPS, "instanceGroupManager", "instance_group_manager", deletes=False)
 
 
 @COMPUTE.method("compute.instanceGroupManagers.listManagedInstances", permission="compute.instanceGroupManagers.get", pool="compute.reads")  # fmt: skip  # noqa: E501

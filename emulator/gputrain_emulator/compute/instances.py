@@ -8,12 +8,12 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import build, checks, disk_quota, filters, lifecycle, operations, refusals
+from gputrain_emulator.compute import build, checks, filters, lifecycle, operations, refusals
 from gputrain_emulator.compute.links import fingerprint, last
-from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.compute.state import Compute, Operation, Vm
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
@@ -48,11 +48,7 @@ def begin(call: Call, vm: Vm, kind: str, *, group: str = "") -> Operation:
 def launch(call: Call, vm: Vm, done: Callable[[OperationError | None], None]) -> None:
     """Put a built VM into the world; ``done`` hears how its creation ends."""
     compute = call.world.part(Compute)
-    ordered = (
-        operations.ordered_failure(call)
-        or build.external_ip_violation(compute, vm, call.owner.number)
-        or build.missing_account(compute, vm)
-    )
+    ordered = operations.ordered_failure(call) or build.missing_account(compute, vm)
     waits = vm.model == "FLEX_START" and vm.valid_for_s > 0 and ordered is None
     short = ordered if ordered or waits else lifecycle.admit(compute, vm)
     lifecycle.appear(compute, vm, "PENDING" if waits else "PROVISIONING")
@@ -78,10 +74,6 @@ def insert(call: Call) -> Operation:
     vm = build.build(
         call, zone=zone, name=properties.get("name", ""), properties=properties, at="resource", bare=False
     )
-    if compute.settings.quota_at_once:
-        exceeded = compute.quotas.exceeded((*vm.needs, *disk_quota.of_new(vm)))
-        if exceeded is not None:
-            raise refusals.quota_now(exceeded)
     operation = begin(call, vm, "insert")
     launch(call, vm, lambda error: operations.end(compute, operation, error))
     return operation
@@ -246,13 +238,6 @@ def get_serial_port_output(call: Call) -> Json:
         "next": str(following),
         "selfLink": f"{vm.resource['selfLink']}/serialPort",
     }
-
-
-@COMPUTE.method("compute.instances.testIamPermissions", permission="-", pool="compute.reads")
-def test_iam_permissions(call: Call) -> Json:
-    """Which of the permissions asked about the caller has."""
-    held = [name for name in call.body.get("permissions", []) if call.caller.may(name)]
-    return {"permissions": held} if held else {}
 
 
 def _soon(compute: Compute, operation: Operation, failure: OperationError | None) -> None:

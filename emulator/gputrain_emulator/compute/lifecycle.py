@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from gputrain_emulator import facts
 from gputrain_emulator.clock import compute_time
-from gputrain_emulator.compute import addresses, disk_quota, refusals, reserve
+from gputrain_emulator.compute import addresses, disk_quota, operations, refusals, reserve
 from gputrain_emulator.compute.links import relative
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.state import Compute, Vm
-from gputrain_emulator.runtime import NoRuntime
 
 Done = Callable[[OperationError | None], None]
 
@@ -91,7 +91,7 @@ def queue(compute: Compute, vm: Vm, done: Done) -> None:
     """A flex-start VM is PENDING until there is capacity, or until its request is no longer valid."""
     vm.unfinished = done
     _set_status(compute, vm, "PENDING")
-    expires = compute.world.clock.now() + (vm.valid_for_s or compute.settings.default_request_valid_s)
+    expires = compute.world.clock.now() + vm.valid_for_s
 
     def look() -> None:
         short = admit(compute, vm)
@@ -158,13 +158,6 @@ def delete(
         _halt(compute, vm, wind_up, grace_s=grace_s)
 
 
-def halted(vm: Vm) -> None:
-    """The guest is off; whatever waited for that goes on. The first call counts."""
-    action, vm.on_halt = vm.on_halt, None
-    if action is not None:
-        action()
-
-
 def _halt(compute: Compute, vm: Vm, then: Callable[[], None], *, grace_s: float) -> None:
     runtime = compute.world.runtime
     if vm.on_halt is not None:
@@ -182,14 +175,14 @@ def _halt(compute: Compute, vm: Vm, then: Callable[[], None], *, grace_s: float)
     vm.on_halt = then
     _set_status(compute, vm, "STOPPING")
     if not was_running:
-        halted(vm)
+        vm.halted()
         return
     runtime.shut_down(vm, grace_s)
-    limit = min(grace_s, compute.settings.stop_s) if isinstance(runtime, NoRuntime) else grace_s + 1.0
+    limit = grace_s + 1.0 if runtime.is_real else min(grace_s, compute.settings.stop_s)
 
     def force() -> None:
         runtime.power_off(vm)
-        halted(vm)
+        vm.halted()
 
     _later(compute, vm, limit, force)
 
@@ -201,21 +194,20 @@ def terminated(compute: Compute, vm: Vm) -> None:
     vm.resource["lastStopTimestamp"] = compute_time(compute.world.clock.now())
     release(compute, vm)
     addresses.take_outside(vm.resource)
-    if not compute.settings.stopped_vm_expires:
-        vm.resource.get("resourceStatus", {}).pop("scheduling", None)
+    vm.resource.get("resourceStatus", {}).pop("scheduling", None)
     vm.resource["cpuPlatform"] = _NO_PLATFORM
     _set_status(compute, vm, "TERMINATED")
 
 
 def _set_deadline(compute: Compute, vm: Vm) -> None:
     clock = compute.world.clock
-    when = vm.termination_time if vm.max_run_s is None else clock.now() + vm.max_run_s
     if vm.deadline is not None:
         vm.deadline.cancel()
-    if when is None:
+    if vm.max_run_s is None:
         return
+    when = clock.now() + vm.max_run_s
     vm.resource.setdefault("resourceStatus", {})["scheduling"] = {"terminationTimestamp": compute_time(when)}
-    vm.deadline = clock.at(when, lambda: compute.expire(vm))
+    vm.deadline = clock.at(when, partial(expire, compute, vm))
 
 
 def _bury(compute: Compute, vm: Vm) -> None:
@@ -277,3 +269,96 @@ def cancel_timers(vm: Vm) -> None:
 def _set_status(compute: Compute, vm: Vm, status: str) -> None:
     vm.resource["status"] = status
     compute.world.clock.changed()
+
+
+# how a VM ends when nobody asked for it: reclaimed, expired, broken, maintained, powered off from inside
+
+
+def preempt(compute: Compute, vm: Vm, *, to_stock: bool = False) -> None:
+    """Google reclaims a Spot VM: the notice, 30 s of grace, then what its termination action says.
+
+    ``scheduling.preemptionNoticeDuration`` lies between the notice and the power button. The capacity goes to
+    whoever wanted it, unless ``to_stock``.
+    """
+    if vm.dying or vm.status in HALTED:
+        return
+    _system(compute, vm, "compute.instances.preempted", "Instance was preempted.", "preempt")
+    if vm.status == "RUNNING":
+        compute.world.runtime.preempt(vm)
+    if not to_stock:
+        reserve.give_back(compute, vm, to_stock=False)
+    grace_s = compute.settings.acpi_spot_s
+    notice_s = float(vm.resource["scheduling"].get("preemptionNoticeDuration", {}).get("seconds", 0))
+    if notice_s and vm.status == "RUNNING":
+        end = partial(_end_by_itself, compute, vm, grace_s=grace_s)
+        vm.timers.append(compute.world.clock.after(notice_s, end))
+    else:
+        _end_by_itself(compute, vm, grace_s=grace_s)
+
+
+def expire(compute: Compute, vm: Vm) -> None:
+    """maxRunDuration or terminationTime is reached."""
+    if vm.dying or compute.vms.get(vm.key) is not vm or vm.status in HALTED:
+        return
+    kind = "deferredDelete" if vm.action_at_expiry == "DELETE" else "deferredStop"
+    _system(compute, vm, f"compute.instances.{kind}", "Instance reached its run-time limit.", "time-limit")
+    _end_by_itself(compute, vm, grace_s=compute.settings.acpi_s)
+
+
+def host_error(compute: Compute, vm: Vm) -> None:
+    """The host is lost this instant; the VM comes back when it is to restart by itself."""
+    if vm.dying or vm.status in HALTED:
+        return
+    _system(
+        compute, vm, "compute.instances.hostError", "Instance terminated by Compute Engine.", "host-error"
+    )
+    cancel_timers(vm)
+    compute.world.runtime.power_off(vm)
+    finish(vm, vanished(vm))
+    if vm.on_halt is not None:  # it was stopping anyway
+        vm.halted()
+        return
+    terminated(compute, vm)
+    _restart(compute, vm)
+
+
+def maintain(compute: Compute, vm: Vm) -> None:
+    """Host maintenance: a GPU VM is shut down and, when it is to restart by itself, comes back."""
+    if vm.status != "RUNNING":  # what stops or is deleted anyway goes on doing so
+        return
+    compute.world.runtime.maintain(vm)
+    sentence = "Instance terminated due to host maintenance."
+    _system(compute, vm, "compute.instances.terminateOnHostMaintenance", sentence, "maintenance")
+    stop(compute, vm, lambda: _restart(compute, vm), grace_s=compute.settings.acpi_s)
+
+
+def guest_terminated(compute: Compute, vm: Vm) -> None:
+    """The guest powered itself off: TERMINATED, and its disks go on billing."""
+    if vm.status != "RUNNING":
+        return
+    sentence = "Instance terminated by guest OS shutdown."
+    _system(compute, vm, "compute.instances.guestTerminate", sentence, "guest-terminate")
+    cancel_timers(vm)
+    terminated(compute, vm)
+
+
+def _end_by_itself(compute: Compute, vm: Vm, *, grace_s: float) -> None:
+    if vm.dying:
+        return
+    if vm.action_at_expiry == "DELETE":
+        delete(compute, vm, lambda: None, grace_s=grace_s)
+    elif vm.status not in HALTED:
+        stop(compute, vm, lambda: None, grace_s=grace_s)
+
+
+def _restart(compute: Compute, vm: Vm) -> None:
+    if not vm.restarts or vm.key not in compute.vms:
+        return
+    sentence = "Instance was automatically restarted."
+    _system(compute, vm, "compute.instances.automaticRestart", sentence, "automatic-restart")
+    start(compute, vm, lambda _: None)
+
+
+def _system(compute: Compute, vm: Vm, kind: str, message: str, event: str) -> None:
+    operations.system(compute, scope=vm.scope, kind=kind, target=vm.path, target_id=vm.id, message=message)
+    compute.world.ledger.write(event, vm.path)

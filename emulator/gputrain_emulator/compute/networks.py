@@ -8,9 +8,8 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import addresses, filters, refusals
+from gputrain_emulator.compute import addresses, documents, refusals
 from gputrain_emulator.compute.links import fingerprint, in_project, last, link, relative
-from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
 
 Json = dict[str, Any]
@@ -163,45 +162,16 @@ def _found(document: Json | None, path: str) -> Json:
     return document
 
 
-@COMPUTE.method("compute.networks.get", pool="compute.reads")
-def get_network(call: Call) -> Json:
-    """One network."""
-    path = f"projects/{call.owner.id}/global/networks/{call.params['network']}"
-    return _found(find(call.world.part(Compute), path), path)
+def _default_network(call: Call) -> list[Json]:
+    path = f"projects/{call.owner.id}/global/networks/default"
+    return [_document(path, "compute#network", autoCreateSubnetworks=True)]
 
 
-@COMPUTE.method("compute.networks.list", pool="compute.reads")
-def list_networks(call: Call) -> Json:
-    """Every network of the project."""
-    compute, scope = call.world.part(Compute), f"projects/{call.owner.id}/global/networks"
-    own = [d for path, d in compute.resources["networks"].items() if path.startswith(scope)]
-    default = _found(find(compute, f"{scope}/default"), scope)
-    return filters.listing("compute#networkList", scope, [default, *own], call.query)
+def _default_subnetwork(call: Call) -> list[Json]:
+    path = f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks/default"
+    return [_found(_subnetwork(call.world.part(Compute), path), path)]
 
 
-@COMPUTE.method("compute.subnetworks.get", pool="compute.reads")
-def get_subnetwork(call: Call) -> Json:
-    """One subnetwork."""
-    path = f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks/{call.params['subnetwork']}"
-    return _found(_subnetwork(call.world.part(Compute), path), path)
-
-
-@COMPUTE.method("compute.subnetworks.list", pool="compute.reads")
-def list_subnetworks(call: Call) -> Json:
-    """Every subnetwork of a region."""
-    compute, scope = (
-        call.world.part(Compute),
-        f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks",
-    )
-    own = [d for path, d in compute.resources["subnetworks"].items() if path.startswith(scope)]
-    default = _found(_subnetwork(compute, f"{scope}/default"), scope)
-    return filters.listing("compute#subnetworkList", scope, [default, *own], call.query)
-
-
-@COMPUTE.method("compute.routers.list", pool="compute.reads")
-def list_routers(call: Call) -> Json:
-    """Every Cloud Router of a region, with its NATs."""
-    compute, region = call.world.part(Compute), call.params["region"]
-    scope = f"projects/{call.owner.id}/regions/{region}/routers"
-    found = [d for path, d in compute.resources["routers"].items() if path.startswith(scope)]
-    return filters.listing("compute#routerList", scope, found, call.query)
+documents.register("networks", "network", "network", deletes=False, usual=_default_network)
+documents.register("subnetworks", "subnetwork", "subnetwork", deletes=False, usual=_default_subnetwork)
+documents.register("routers", "router", "router", deletes=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from gputrain_emulator import facts
@@ -15,29 +14,11 @@ from gputrain_emulator.compute import filters, refusals
 from gputrain_emulator.compute.links import link
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.state import Compute, Operation
 from gputrain_emulator.faults import OperationFails, Phase
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _NIL = "00000000-0000-0000-0000-000000000000"
-
-
-@dataclass(kw_only=True)
-class Operation:
-    """One operation and what waits for its end."""
-
-    scope: str
-    """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global``."""
-    document: dict[str, Any]
-    at_end: list[Callable[[Operation], None]] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return str(self.document["name"])
-
-    @property
-    def done(self) -> bool:
-        return bool(self.document["status"] == "DONE")
 
 
 def begin(

@@ -10,9 +10,8 @@ from typing import Any
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import build, lifecycle, operations, refusals
 from gputrain_emulator.compute.groups import GROUPS, REQUESTS, agent_of, remove
-from gputrain_emulator.compute.operations import Operation
 from gputrain_emulator.compute.refusals import OperationError
-from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.compute.state import Compute, Operation, Vm
 
 Json = dict[str, Any]
 QUEUED = ("CREATING", "ACCEPTED")
@@ -112,8 +111,7 @@ def _make(queued: Queued) -> None:
             operations.end(compute, operation, error)
             _made(queued, error)
 
-        ordered = build.external_ip_violation(compute, vm, queued.call.owner.number)
-        ordered = ordered or build.missing_account(compute, vm)
+        ordered = build.missing_account(compute, vm)
         if ordered is None:
             lifecycle.provision(compute, vm, done)
         else:

@@ -78,11 +78,6 @@ def live_migration(name: str) -> ApiError:
     )
 
 
-def disk_in_use(disk: str, user: str) -> ApiError:
-    sentence = f"The disk resource '{disk}' is already being used by '{relative(user)}'"
-    return ApiError(400, sentence, reason="resourceInUseByAnotherResource")
-
-
 def in_use(resource: str, user: str) -> ApiError:
     sentence = f"The resource '{resource}' is already being used by '{relative(user)}'"
     return ApiError(400, sentence, reason="resourceInUseByAnotherResource")
@@ -104,11 +99,6 @@ def act_as_denied(account: str, caller: str) -> ApiError:
 def _quota_sentence(exceeded: Exceeded) -> str:
     where = "globally" if exceeded.key.region == GLOBAL else f"in region {exceeded.key.region}"
     return f"Quota '{exceeded.key.metric}' exceeded.  Limit: {exceeded.limit:.1f} {where}."
-
-
-def quota_now(exceeded: Exceeded) -> ApiError:
-    """403 quotaExceeded at once."""
-    return ApiError(403, _quota_sentence(exceeded), reason="quotaExceeded", domain="usageLimits")
 
 
 def quota_later(exceeded: Exceeded) -> OperationError:

@@ -14,11 +14,11 @@ from gputrain_emulator.clock import compute_time
 from gputrain_emulator.compute import build, checks, documents, filters, refusals
 from gputrain_emulator.compute.groups import GROUPS, REQUESTS, agent_of
 from gputrain_emulator.compute.links import fingerprint, in_project, link
-from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.queued import QUEUED, Queued, serve
 from gputrain_emulator.compute.rules import model_of
 from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.compute.state import Compute, Operation, Vm
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]

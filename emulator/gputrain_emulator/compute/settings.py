@@ -41,25 +41,13 @@ class Settings:
     """From the power button to power off, standard VMs (published)."""
     acpi_spot_s: float = 30.0
     """The same when a Spot VM is reclaimed (published)."""
-    quota_at_once: bool = False
-    """Answer an exceeded quota on ``insert`` with an immediate 403 instead of in the operation (both are
-    seen)."""
-    bulk_stockout_at_once: bool = False
-    """Answer a ``bulkInsert`` without capacity with an immediate 503 instead of in the operation (both
-    are seen)."""
     concurrent_bulk_operations: int = 10
     """bulkInsert operations of a project that may run at once (published)."""
-    stopped_vm_expires: bool = False
-    """Whether ``maxRunDuration`` with DELETE also deletes a VM that is already stopped. Google's page on
-    limits of the run time says no: the termination timestamp is set when a VM enters RUNNING, and cleared
-    whenever it is stopped (read 2026-11-22; not tried)."""
     flex_poll_s: float = 30.0
     """How often a queued flex-start VM looks for capacity."""
     flex_false_starts: bool = False
     """Make those VMs of a resize request that there is room for, and remove them after ``flex_poll_s``, while
     there is none for all (a guide quotes Google's page as saying that this may happen)."""
-    default_request_valid_s: float = 0.0
-    """Queueing time of a flex-start VM that names none."""
 
     def change(self, values: Mapping[str, object]) -> None:
         """Set some of them; none where one of them is not to be had.

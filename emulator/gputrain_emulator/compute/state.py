@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.clock import Event
+from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.settings import Settings
 from gputrain_emulator.quotas import Key as QuotaKey, Quotas
 from gputrain_emulator.world import World
-
-if TYPE_CHECKING:
-    from gputrain_emulator.compute.operations import Operation
-    from gputrain_emulator.compute.queued import Queued
-    from gputrain_emulator.compute.refusals import OperationError
 
 SERIAL_RING = 1 << 20
 """The serial port keeps its last MiB (published)."""
@@ -76,7 +72,6 @@ class Vm:
     caller: str
     needs: tuple[tuple[QuotaKey, float], ...]
     max_run_s: float | None = None
-    termination_time: float | None = None
     valid_for_s: float = 0.0
     """How long a flex-start VM may wait for capacity."""
     reservation: str = ""
@@ -93,7 +88,7 @@ class Vm:
     dying: bool = False
     """Its deletion has begun."""
     action_at_expiry: str = ""
-    """DELETE or STOP, when ``max_run_s`` or ``termination_time`` is reached and when a Spot VM is
+    """DELETE or STOP, when ``max_run_s`` is reached and when a Spot VM is
     reclaimed."""
     restarts: bool = False
     """Comes back after a host error or maintenance."""
@@ -102,6 +97,12 @@ class Vm:
     holds_stock: bool = False
     created_at: float = 0.0
     deleted_at: float | None = None
+
+    def halted(self) -> None:
+        """The guest is off, as after ``Runtime.shut_down``; what waited for that goes on, once."""
+        action, self.on_halt = self.on_halt, None
+        if action is not None:
+            action()
 
     @property
     def key(self) -> VmKey:
@@ -133,6 +134,24 @@ class Vm:
         return f"{self.accelerator}:{self.gpus}" if self.accelerator else ""
 
 
+@dataclass(kw_only=True)
+class Operation:
+    """One operation and what waits for its end."""
+
+    scope: str
+    """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global``."""
+    document: dict[str, Any]
+    at_end: list[Callable[[Operation], None]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return str(self.document["name"])
+
+    @property
+    def done(self) -> bool:
+        return bool(self.document["status"] == "DONE")
+
+
 class Compute:
     """All of Compute Engine's state; ``world.part(Compute)``."""
 
@@ -158,12 +177,10 @@ class Compute:
         """Machine types besides those of the tables."""
         self.resources: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         """By collection (``disks``, ``resourcePolicies``, ...): documents by relative name."""
-        self.queued: dict[str, Queued] = {}
+        self.queued: dict[str, Any] = {}
         """Resize requests that wait or are being served, by relative name."""
         self.addresses: Counter[str] = Counter()
         """How many addresses were given out, by subnetwork; "" for external ones."""
-        self.org_policies: set[str] = set()
-        """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""
 
     def offer(self, what: str | facts.Machine, zone: str, *, offered: bool = True) -> None:
         """From now on ``zone`` sells a machine type or has an accelerator type, or does so no longer.
@@ -244,21 +261,3 @@ class Compute:
     def append_serial(self, vm: Vm, text: str | bytes) -> None:
         """What the guest wrote to its serial port."""
         vm.serial.append(text.encode() if isinstance(text, str) else text)
-
-    def guest_terminated(self, vm: Vm) -> None:
-        """The guest powered itself off."""
-        from gputrain_emulator.compute import endings
-
-        endings.guest_terminated(self, vm)
-
-    def expire(self, vm: Vm) -> None:
-        """The VM's time is up."""
-        from gputrain_emulator.compute import endings
-
-        endings.expire(self, vm)
-
-    def halted(self, vm: Vm) -> None:
-        """The guest has finished shutting down after ``Runtime.shut_down``."""
-        from gputrain_emulator.compute import lifecycle
-
-        lifecycle.halted(vm)

@@ -9,8 +9,8 @@ from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import checks, documents, images, refusals, rules
 from gputrain_emulator.compute.links import fingerprint
-from gputrain_emulator.compute.operations import Operation, mutation
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.operations import mutation
+from gputrain_emulator.compute.state import Compute, Operation
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
@@ -41,7 +41,7 @@ def insert_template(call: Call) -> Operation:
         raise refusals.invalid(f"{AT}.networkInterfaces", "", "At least one network interface is required.")
     checks.labels(properties.get("labels", {}), f"{AT}.labels")
     checks.metadata(properties.get("metadata", {}), f"{AT}.metadata")
-    rules.attachments(properties, call.world.clock.now(), AT)
+    rules.attachments(properties, AT)
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", machine):
         raise refusals.invalid(f"{AT}.machineType", machine, "Must be the name of a machine type.")
     wanted = properties.get("scheduling", {})

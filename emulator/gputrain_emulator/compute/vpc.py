@@ -11,11 +11,10 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import addresses, documents, filters, networks, refusals
+from gputrain_emulator.compute import addresses, documents, networks, refusals
 from gputrain_emulator.compute.links import in_project, last, link
-from gputrain_emulator.compute.operations import Operation, mutation
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.operations import mutation
+from gputrain_emulator.compute.state import Compute, Operation
 
 Json = dict[str, Any]
 
@@ -54,18 +53,13 @@ def _profile(call: Call, name: str) -> Json:
     }
 
 
-@COMPUTE.method("compute.networkProfiles.get", pool="compute.reads")
-def get_profile(call: Call) -> Json:
-    """One network profile."""
-    return _profile(call, call.params["network_profile"])
-
-
-@COMPUTE.method("compute.networkProfiles.list", pool="compute.reads")
-def list_profiles(call: Call) -> Json:
-    """Every network profile."""
-    scope = f"projects/{call.owner.id}/global/networkProfiles"
-    found = [_profile(call, name) for name in sorted(profiles())]
-    return filters.listing("compute#networkProfileList", scope, found, call.query)
+documents.register(
+    "networkProfiles",
+    "networkProfile",
+    "network_profile",
+    deletes=False,
+    usual=lambda call: [_profile(call, name) for name in sorted(profiles())],
+)
 
 
 @mutation("compute.networks.insert", permission="compute.networks.create")
@@ -178,16 +172,4 @@ def _usual_rules(call: Call) -> list[Json]:
     ]  # fmt: skip
 
 
-@COMPUTE.method("compute.firewalls.list", pool="compute.reads")
-def list_firewalls(call: Call) -> Json:
-    """Every rule of the project."""
-    scope = f"projects/{call.owner.id}/global/firewalls"
-    rules = call.world.part(Compute).resources["firewalls"]
-    own = [document for path, document in rules.items() if path.startswith(f"{scope}/")]
-    return filters.listing("compute#firewallList", scope, [*_usual_rules(call), *own], call.query)
-
-
-@COMPUTE.method("compute.firewalls.get", pool="compute.reads")
-def get_firewall(call: Call) -> Json:
-    """One rule."""
-    return documents.find(call, "firewalls", "firewall")[1]
+documents.register("firewalls", "firewall", "firewall", deletes=False, usual=_usual_rules)

@@ -25,7 +25,7 @@ VALUED = (
     "--label", "--pull",
 )  # fmt: skip
 PASSED_ON = (
-    "ps", "wait", "stop", "rm", "logs", "image", "images", "inspect", "version", "info", "logout",
+    "ps", "wait", "stop", "kill", "rm", "logs", "image", "images", "inspect", "version", "info", "logout",
 )  # fmt: skip
 REFUSED = 125  # docker's status for what the engine itself could not do
 NO_GPU = 'could not select device driver "" with capabilities: [[gpu]].'

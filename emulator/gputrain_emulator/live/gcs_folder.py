@@ -1,4 +1,4 @@
-"""The buckets as one folder, as Vertex AI mounts them into every replica under /gcs (Cloud Storage FUSE).
+"""The buckets as one folder, as Cloud Storage FUSE shows them: to Vertex AI's replicas, to VMs by gcsfuse.
 
 A file becomes an object when it is closed or renamed into place, and an object that somebody else writes
 becomes a file. The folder is shared by all replicas, so one sees what another has closed at once; a file
@@ -23,7 +23,10 @@ from pathlib import Path
 
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.storage.values import NOTHING, Stored
+from gputrain_emulator.storage.buckets import Stored
+
+WAITS = ".waits-"
+"""Begins the name of a file beside the buckets; it is removed once all that was there before is an object."""
 
 PAUSE_S = 0.1
 SHARE = 10  # of the time at most one part in so many is spent looking
@@ -58,8 +61,11 @@ class GcsFolder:
     def sync(self) -> None:
         """Make both sides alike now; where both have changed, the file wins."""
         with self._lock:
+            waiting = list(self.path.glob(f"{WAITS}*"))
             for bucket in self._storage.buckets.all():
                 self._sync_bucket(bucket.name)
+            for path in waiting:
+                path.unlink()
 
     def close(self) -> None:
         """Stop looking."""
@@ -109,7 +115,7 @@ class GcsFolder:
             while block := file.read(_BLOCK):
                 draft.append(block)
         with contextlib.suppress(ApiError):  # its bucket is gone
-            new = self._storage.objects.put(bucket, name, draft.finish(), NOTHING)
+            new = self._storage.objects.put(bucket, name, draft.finish())
             self._pairs[bucket, name] = _Pair(mark=mark, generation=new.generation)
         self._storage.world.clock.changed()
 

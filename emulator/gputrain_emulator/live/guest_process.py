@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -64,7 +64,7 @@ class Guest:
         read, write = os.pipe()
         config = _config(setup, write)
         path = setup.disk / "guest.json"
-        path.write_text(json.dumps(config), encoding="utf-8")
+        path.write_text(json.dumps(config, default=str), encoding="utf-8")
         path.chmod(0o600)
         code = "import sys; sys.path.insert(0, sys.argv[1]); from guest.init import main; main(sys.argv[2])"
         try:
@@ -135,24 +135,7 @@ class Guest:
 
 def _config(setup: Setup, failed_fd: int) -> dict[str, object]:
     visible = [sys.prefix, sys.base_prefix, str(FOLDER.parents[2])]
-    return {
-        "kind": setup.kind,
-        "disk": str(setup.disk),
-        "hostname": setup.hostname,
-        "hosts": str(setup.hosts),
-        "environment": dict(setup.environment),
-        "replaced": dict(setup.replaced),
-        "visible": visible,
-        "engine": setup.engine and dict(setup.engine),
-        "walls": setup.walls,
-        "stop_grace_s": setup.stop_grace_s,
-        "argv": list(setup.argv),
-        "directory": setup.directory,
-        "startup_script": setup.startup_script,
-        "shutdown_script": setup.shutdown_script,
-        "booted_at": setup.booted_at,
-        "failed_fd": failed_fd,
-    }
+    return {**asdict(setup), "visible": visible, "failed_fd": failed_fd}
 
 
 @cache

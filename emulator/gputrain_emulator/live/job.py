@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,33 +23,24 @@ CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 GRACE_S = 30.0  # from SIGTERM to SIGKILL; Vertex AI documents none
 
 
+@dataclass(kw_only=True, eq=False)
 class LiveJob:
     """The processes of one job. Public methods are called under the world's lock and do not block."""
 
-    def __init__(
-        self,
-        vertex: Vertex,
-        job: Job,
-        *,
-        folder: Path,
-        shared: Mapping[str, str],
-        by_service: bool,
-        engine: Callable[[], Engine | None],
-        buckets: GcsFolder,
-        allow_unconfined: bool,
-    ) -> None:
-        self.vertex = vertex
-        self.job = job
-        self._folder = folder
-        self._shared = shared
-        self._by_service = by_service
-        self._engine = engine
-        self._buckets = buckets
-        self._allow_unconfined = allow_unconfined
-        self._servers: dict[str, MetadataServer] = {}
-        self._replicas: dict[str, LiveReplica] = {}
-        self._all: list[LiveReplica] = []
-        for task in job.replicas:
+    vertex: Vertex
+    job: Job
+    folder: Path
+    shared: Mapping[str, str]
+    by_service: bool
+    engine: Callable[[], Engine | None]
+    buckets: GcsFolder
+    allow_unconfined: bool
+    _servers: dict[str, MetadataServer] = field(default_factory=dict)
+    _replicas: dict[str, LiveReplica] = field(default_factory=dict)
+    _all: list[LiveReplica] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for task in self.job.replicas:
             self._servers[task] = serve_metadata(Metadata(read=self._tree, accounts=self._accounts()))
 
     @property
@@ -99,14 +91,14 @@ class LiveJob:
                 command=container.get("command", ()),
                 args=container.get("args", ()),
             ),
-            folder=self._folder / f"{task}-{len(self._all)}",
+            folder=self.folder / f"{task}-{len(self._all)}",
             hostname=f"{mine.service}-00000",
             hosts=self._hosts(mine),
             environment=self._environment(mine, container.get("env", ())),
             gpus=gpus(kind, int(machine.get("acceleratorCount", 0))),
-            engine=self._engine,
-            buckets=self._buckets,
-            allow_unconfined=self._allow_unconfined,
+            engine=self.engine,
+            buckets=self.buckets,
+            allow_unconfined=self.allow_unconfined,
             after=[one for one in self._all if one.task == task],
             write=lambda line: self._write(task, line),
             ended=lambda status: self._ended(task, status),
@@ -128,10 +120,10 @@ class LiveJob:
             job_id=self.job.id,
             project_number=self.job.project.number,
             base_output=spec.get("baseOutputDirectory", {}).get("outputUriPrefix", ""),
-            by_service=self._by_service,
+            by_service=self.by_service,
         )
         given = expanded(own, service)
-        return {**self._shared, "GCE_METADATA_HOST": host, "GCE_METADATA_IP": host, **given, **service}
+        return {**self.shared, "GCE_METADATA_HOST": host, "GCE_METADATA_IP": host, **given, **service}
 
     def _write(self, task: str, line: Line) -> None:
         self.vertex.write_log(self.job, task, line.text, severity=line.severity, payload=line.payload)

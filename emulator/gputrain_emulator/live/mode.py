@@ -21,6 +21,7 @@ from gputrain_emulator.live.standin import StandIn
 from gputrain_emulator.live.userland import Userland, why_no_userland
 from gputrain_emulator.live.vm import Computer, LiveVm
 from gputrain_emulator.metadata import Metadata
+from gputrain_emulator.runtime import Runtime
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.world import Caller
 
@@ -39,8 +40,8 @@ class ClusterNames(enum.Enum):
     """Names as Vertex AI's, found in /etc/hosts; a server on every address must be alone on its port."""
 
 
-class LiveMode:
-    """A `runtime.Runtime` that runs startup scripts and container commands for real.
+class LiveMode(Runtime):
+    """A runtime that runs startup scripts and container commands for real.
 
     A virtual machine needs namespaces of its own, as its script is root's and may say `poweroff`; where the
     kernel refuses them it is not booted, and its serial port says why. A replica is then not started either,
@@ -100,6 +101,8 @@ class LiveMode:
         self._is_closed = False
         self._burials: list[threading.Thread] = []
 
+    is_real = True
+
     # what Compute Engine tells
 
     def boot(self, vm: Vm) -> None:
@@ -143,8 +146,8 @@ class LiveMode:
         live = self.jobs.get(job.id)
         if live is None:
             live = self.jobs[job.id] = LiveJob(
-                self.world.part(Vertex),
-                job,
+                vertex=self.world.part(Vertex),
+                job=job,
                 folder=self.folder / f"job-{job.id}",
                 shared=self._environment(),
                 by_service=self.cluster_names is ClusterNames.SERVICES and self._refusal is None,
@@ -170,7 +173,7 @@ class LiveMode:
             job.close()
         for burial in burials:
             burial.join()
-        if jobs:
+        if "_buckets" in vars(self):
             self._buckets.close()
         if self._network is not None:
             self._network.close()
@@ -201,20 +204,22 @@ class LiveMode:
     def _new_computer(self, vm: Vm, metadata: Metadata, hosts: Path) -> Computer:
         if self._network is None:
             return StandIn(
-                self._compute,
-                vm,
+                compute=self._compute,
+                vm=vm,
                 folder=hosts.parent,
                 hosts=hosts,
                 metadata=metadata,
+                buckets=self._buckets,
                 environment=self._environment(),
                 in_images=self.in_images,
             )
         return Userland(
-            vm,
+            vm=vm,
             image=self.userland,
             folder=hosts.parent,
             hosts=hosts,
             metadata=metadata,
+            buckets=self._buckets,
             network=self._network,
             base_url=self.world.base_url,
             environment=self._environment(),

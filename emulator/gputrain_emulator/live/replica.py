@@ -54,57 +54,39 @@ class Program:
     args: Sequence[str]
 
 
+@dataclass(kw_only=True, eq=False)
 class LiveReplica:
-    """A replica's container, from its start to its end.
+    """A replica's container, from its start to its end."""
 
-    Args:
-        task: `workerpool0-0`.
-        buckets: what it sees under /gcs.
-        allow_unconfined: run its command as an ordinary process where the kernel gives no walls.
-        after: earlier replicas of the task, whose machine is gone before this one's is there.
-        write: takes each line of output.
-        ended: takes the exit status, once, unless the replica was told to end.
-        gone: called when the last process is gone, in any case.
-    """
+    task: str
+    """`workerpool0-0`."""
+    program: Program
+    folder: Path
+    hostname: str
+    hosts: Mapping[str, str]
+    environment: Mapping[str, str]
+    gpus: Sequence[Mapping[str, Any]]
+    engine: Callable[[], Engine | None]
+    buckets: GcsFolder
+    """What it sees under /gcs."""
+    allow_unconfined: bool
+    """Run its command as an ordinary process where the kernel gives no walls."""
+    after: Sequence[LiveReplica]
+    """Earlier replicas of the task, whose machine is gone before this one's is there."""
+    write: Callable[[Line], None]
+    """Takes each line of output."""
+    ended: Callable[[int], None]
+    """Takes the exit status, once, unless the replica was told to end."""
+    gone: Callable[[], None]
+    """Called when the last process is gone, in any case."""
+    told_to_end: bool = False
+    is_gone: bool = False
+    _guest: Guest | None = None
+    _is_cut: bool = False
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        program: Program,
-        folder: Path,
-        hostname: str,
-        hosts: Mapping[str, str],
-        environment: Mapping[str, str],
-        gpus: Sequence[Mapping[str, Any]],
-        engine: Callable[[], Engine | None],
-        buckets: GcsFolder,
-        allow_unconfined: bool,
-        after: Sequence[LiveReplica],
-        write: Callable[[Line], None],
-        ended: Callable[[int], None],
-        gone: Callable[[], None],
-    ) -> None:
-        self.task = task
-        self.told_to_end = False
-        self.is_gone = False
-        self._program = program
-        self._folder = folder
-        self._hostname = hostname
-        self._hosts = hosts
-        self._environment = environment
-        self._gpus = gpus
-        self._engine = engine
-        self._buckets = buckets
-        self._allow_unconfined = allow_unconfined
-        self._after = after
-        self._write = write
-        self._ended = ended
-        self._gone = gone
+    def __post_init__(self) -> None:
         self._temporary = OwnFolder()  # not below the other: names of sockets may have 107 characters
-        self._guest: Guest | None = None
-        self._is_cut = False
-        self._thread = threading.Thread(target=self._live, name=f"replica {task}", daemon=True)
+        self._thread = threading.Thread(target=self._live, name=f"replica {self.task}", daemon=True)
         self._thread.start()
 
     def terminate(self) -> None:
@@ -124,36 +106,36 @@ class LiveReplica:
         self._thread.join()
 
     def _live(self) -> None:
-        for earlier in self._after:
+        for earlier in self.after:
             earlier.join()
         status = EXIT_NO_START
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._buckets.sync()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.buckets.sync()
             status = self._run()
-            self._buckets.sync()
+            self.buckets.sync()
         except (GuestError, OSError) as error:
             self._note(f"the replica cannot be kept going here: {error}")
-        remove(self._folder)
+        remove(self.folder)
         self._temporary.close()
         self.is_gone = True
         if not self.told_to_end:
-            self._ended(status)
-        self._gone()
+            self.ended(status)
+        self.gone()
 
     def _run(self) -> int:
-        engine = self._engine()
-        if engine is not None and not engine.has(self._program.image):
-            self._note(f"image {self._program.image} is not on this computer, and the emulator pulls nothing")
+        engine = self.engine()
+        if engine is not None and not engine.has(self.program.image):
+            self._note(f"image {self.program.image} is not on this computer, and the emulator pulls nothing")
             engine = None
-        if engine is None and not self._program.command:
+        if engine is None and not self.program.command:
             self._note("without an image to run, containerSpec.command must say what to run")
             return EXIT_NO_START
-        refusal = why_no_walls() if engine is None and not self._allow_unconfined else None
+        refusal = why_no_walls() if engine is None and not self.allow_unconfined else None
         if refusal is not None:
             self._note(f"the command was not run, as nothing would confine it here: {refusal}")
             return EXIT_NO_START
-        name = f"emulated-{self._hostname}-{os.getpid()}"
+        name = f"emulated-{self.hostname}-{os.getpid()}"
         self._guest = guest = Guest(self._local() if engine is None else self._contained(engine, name))
         if self._is_cut:
             guest.pull_the_plug()
@@ -177,64 +159,64 @@ class LiveReplica:
 
     def _pump(self, stream: BufferedReader, severity: str) -> None:
         while data := stream.readline(MAX_LINE):
-            self._write(read_line(data, severity))
+            self.write(read_line(data, severity))
 
     def _local(self) -> Setup:
         """The command on this computer, within walls where the kernel allows them."""
         walls = why_no_walls() is None
         self._note(
-            f"no container engine has {self._program.image}: its command runs on this machine's "
+            f"no container engine has {self.program.image}: its command runs on this machine's "
             f"Python, {'in namespaces of its own' if walls else 'as an ordinary process'}"
         )
-        replaced = standins.write(self._folder / "standins", gpus=self._gpus)
-        hosts = self._folder / "hosts"
+        replaced = standins.write(self.folder / "standins", gpus=self.gpus)
+        hosts = self.folder / "hosts"
         hosts.write_text(
-            "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in self._hosts.items())
+            "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in self.hosts.items())
         )
-        first = standins.INSIDE if walls else str(self._folder / "standins")
-        disk = self._folder / "disk"
+        first = standins.INSIDE if walls else str(self.folder / "standins")
+        disk = self.folder / "disk"
         disk.mkdir(exist_ok=True)
         own = {"HOME": "/root"} if walls else {"HOME": str(disk), "TMPDIR": str(self._temporary.path)}
         return Setup(
             kind="container",
             disk=disk,
-            hostname=self._hostname,
+            hostname=self.hostname,
             hosts=hosts,
             environment={**own, "LANG": "C.UTF-8"}
-            | {**self._environment, "PATH": f"{first}:{self._environment.get('PATH', PATH)}"},
-            replaced={**replaced, GCS: str(self._buckets.path)} if walls else {},
+            | {**self.environment, "PATH": f"{first}:{self.environment.get('PATH', PATH)}"},
+            replaced={**replaced, GCS: str(self.buckets.path)} if walls else {},
             walls=walls,
-            argv=[*self._program.command, *self._program.args],
+            argv=[*self.program.command, *self.program.args],
             directory="/workspace" if walls else str(disk),
         )
 
     def _contained(self, engine: Engine, name: str) -> Setup:
         """The image in the engine; the guest is the engine's client."""
         argv = engine.command(
-            self._program.image,
-            self._program.args,
+            self.program.image,
+            self.program.args,
             name=name,
-            hostname=self._hostname,
-            hosts=self._hosts,
-            environment=self._environment,
-            environment_file=self._folder / "environment",
-            entrypoint=self._program.command,
-            volumes={str(self._buckets.path): GCS},
+            hostname=self.hostname,
+            hosts=self.hosts,
+            environment=self.environment,
+            environment_file=self.folder / "environment",
+            entrypoint=self.program.command,
+            volumes={str(self.buckets.path): GCS},
         )
         return Setup(
             kind="container",
-            disk=self._folder,
-            hostname=self._hostname,
-            hosts=self._folder / "hosts",
+            disk=self.folder,
+            hostname=self.hostname,
+            hosts=self.folder / "hosts",
             environment={
-                **long_values(self._environment),
+                **long_values(self.environment),
                 "PATH": os.environ.get("PATH", PATH),
                 "HOME": os.environ.get("HOME", "/"),
             },
             walls=False,
             argv=argv,
-            directory=str(self._folder),
+            directory=str(self.folder),
         )
 
     def _note(self, text: str) -> None:
-        self._write(Line(severity="NOTICE", text=f"gputrain emulator: {text}"))
+        self.write(Line(severity="NOTICE", text=f"gputrain emulator: {text}"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputrain_emulator.live import podman, standins, vm_metadata
+from gputrain_emulator.live import gcsfuse, podman, standins, vm_metadata
 from gputrain_emulator.live.addresses import serve_metadata
+from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
 from gputrain_emulator.live.guest_process import PATH, Guest, Setup
 from gputrain_emulator.metadata import Metadata, MetadataServer
@@ -15,33 +17,30 @@ from gputrain_emulator.metadata import Metadata, MetadataServer
 if TYPE_CHECKING:
     from gputrain_emulator.compute.state import Compute, Vm
 
+MOUNTS = "/gcs"
+"""Where its buckets are mounted at the boot, as nothing inside may mount."""
 
+
+@dataclass(kw_only=True, eq=False)
 class StandIn:
-    """The computer behind one instance.
+    """The computer behind one instance."""
 
-    Args:
-        folder: its own; the disk in it outlives stops and reboots.
-        environment: what every script sees beside the machine's own variables.
-        in_images: folders of this computer that its containers see as if their images held them.
-    """
+    compute: Compute
+    vm: Vm
+    folder: Path
+    """Its own; the disk in it outlives stops and reboots."""
+    hosts: Path
+    metadata: Metadata
+    buckets: GcsFolder
+    environment: Mapping[str, str]
+    """What every script sees beside the machine's own variables."""
+    in_images: Sequence[str] = ()
+    """Folders of this computer that its containers see as if their images held them."""
+    _server: MetadataServer | None = None
 
-    def __init__(
-        self,
-        compute: Compute,
-        vm: Vm,
-        *,
-        folder: Path,
-        hosts: Path,
-        metadata: Metadata,
-        environment: Mapping[str, str],
-        in_images: Sequence[str] = (),
-    ) -> None:
-        self.compute, self.vm, self.folder = compute, vm, folder
-        self._hosts, self._metadata = hosts, metadata
-        self._environment, self._in_images = environment, in_images
-        self._cgroup = podman.cgroup_of(str(vm.resource["id"]))
-        self._server: MetadataServer | None = None
-        (folder / "disk").mkdir(parents=True, exist_ok=True)
+    def __post_init__(self) -> None:
+        self._cgroup = podman.cgroup_of(str(self.vm.resource["id"]))
+        (self.folder / "disk").mkdir(parents=True, exist_ok=True)
 
     @property
     def address(self) -> str:
@@ -53,7 +52,7 @@ class StandIn:
     def power_on(self) -> None:
         """Take an address of this computer, which is where it can really be reached."""
         if self._server is None:
-            self._server = serve_metadata(self._metadata)
+            self._server = serve_metadata(self.metadata)
         for interface in self.vm.resource.get("networkInterfaces", ())[:1]:
             interface["networkIP"] = self.address
 
@@ -70,6 +69,8 @@ class StandIn:
         with self.compute.world.lock:
             scripts = vm_metadata.items(self.vm.resource)
             now = self.compute.world.clock.now()
+        self.buckets.sync()
+        mounted = {f"{MOUNTS}/{one.name}": str(one) for one in self.buckets.path.iterdir() if one.is_dir()}
         replaced, engine = self._container_engine()
         replaced |= standins.write(
             self.folder / "standins",
@@ -81,15 +82,15 @@ class StandIn:
             kind="vm",
             disk=self.folder / "disk",
             hostname=self.vm.name,
-            hosts=self._hosts,
+            hosts=self.hosts,
             environment={
-                **self._environment,
+                **self.environment,
                 "PATH": f"{standins.INSIDE}:{PATH}",
                 "LANG": "C.UTF-8",
                 "GCE_METADATA_HOST": self._server.host,
                 "GCE_METADATA_IP": self._server.host,
             },
-            replaced=replaced,
+            replaced={**replaced, **mounted, gcsfuse.BUCKETS: str(self.buckets.path)},
             engine=engine,
             startup_script=scripts.get("startup-script"),
             shutdown_script=scripts.get("shutdown-script"),
@@ -101,6 +102,6 @@ class StandIn:
         if podman.why_no_engine() is not None:
             return {}, None
         # the machine's own names: they change when other machines come and go
-        volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in self._in_images)]
+        volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in self.in_images)]
         places = podman.write(self.folder / "engine", self.folder / "images", volumes=volumes)
         return places, podman.settings(self._cgroup)

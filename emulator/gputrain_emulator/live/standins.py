@@ -65,6 +65,7 @@ def write(folder: Path, *, gpus: Sequence[Mapping[str, object]], docker: str = "
     texts = dict.fromkeys(POWER_COMMANDS, POWER)
     texts["nvidia-smi"] = _program("nvidia_smi.py", json.dumps(list(gpus)))
     texts["systemd-run"] = _program("systemd_run.py")
+    texts["gcsfuse"] = _program("gcsfuse.py")
     if docker:
         texts["docker"], texts["nvidia-ctk"] = docker, "#!/bin/sh\n"
     for name, text in {**texts, "python": _PYTHON, "python3": _PYTHON}.items():

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shlex
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -33,6 +35,7 @@ class Unit:
     def __init__(self, arguments: Sequence[str]) -> None:
         self.name, self.stop_s, self.folder = "", 90.0, "/"
         self.at_failure = "none"
+        self.stop_post: list[str] = []
         self.limits: dict[int, int] = {}
         self.environment = {name: value for name, value in os.environ.items() if name not in OWN}
         left = list(arguments)
@@ -55,6 +58,8 @@ class Unit:
             self.folder = setting or value
         elif (word, name) == ("-p", "TimeoutStopSec"):
             self.stop_s = float(setting)
+        elif (word, name) == ("-p", "ExecStopPost"):
+            self.stop_post = shlex.split(setting)
         elif (word, name) == ("-p", "FailureAction") and setting in ("none", "poweroff"):
             self.at_failure = setting
         elif word == "-p" and name in LIMITS:
@@ -94,7 +99,17 @@ class Unit:
         console = os.open(CONSOLE, os.O_WRONLY)
         os.dup2(console, 1)
         os.dup2(console, 2)
-        os.execvpe(self.argv[0], self.argv, self.environment)  # noqa: S606 - the words are nobody's shell's
+        if not self.stop_post:
+            os.execvpe(self.argv[0], self.argv, self.environment)  # noqa: S606 - the words are nobody's shell's
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        main = os.posix_spawnp(self.argv[0], self.argv, self.environment, setsid=True, setsigmask=())
+        signal.signal(signal.SIGTERM, lambda *_: os.kill(main, signal.SIGTERM))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        code = os.waitstatus_to_exitcode(os.waitpid(main, 0)[1])
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        after = os.posix_spawnp(self.stop_post[0], self.stop_post, self.environment)
+        failed = os.waitpid(after, 0)[1] != 0
+        os._exit(1 if failed else code if code >= 0 else 128 - code)
 
 
 def _lives(path: str) -> bool:

@@ -14,12 +14,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gputrain_emulator.live import podman, standins
+from gputrain_emulator.live import gcsfuse, podman, standins
+from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
 from gputrain_emulator.live.guest_process import FOLDER, GuestError
 from gputrain_emulator.live.local_ssd import LocalSsds
@@ -66,39 +68,31 @@ def why_no_userland(image: str) -> str | None:
     return None if done.returncode == 0 else f"there is no image {image} here (`make engine` makes it)"
 
 
+@dataclass(kw_only=True, eq=False)
 class Userland:
-    """The computer behind one instance.
+    """The computer behind one instance."""
 
-    Args:
-        image: what it boots, an image of this computer's Podman.
-        folder: its own, of this computer.
-        base_url: where the emulated services listen on this computer, and are found inside.
-        environment: what every unit sees.
-    """
+    vm: Vm
+    image: str
+    """What it boots, an image of this computer's Podman."""
+    folder: Path
+    """Its own, of this computer."""
+    hosts: Path
+    metadata: Metadata
+    network: Network
+    base_url: str
+    """Where the emulated services listen on this computer, and are found inside."""
+    buckets: GcsFolder
+    environment: Mapping[str, str]
+    """What every unit sees."""
+    metadata_address: str = METADATA
+    _plug: Plug | None = None
+    _server: MetadataServer | None = None
+    _undertaker: subprocess.Popen[bytes] | None = None
+    _disks: LocalSsds | None = None
 
-    metadata_address = METADATA
-
-    def __init__(
-        self,
-        vm: Vm,
-        *,
-        image: str,
-        folder: Path,
-        hosts: Path,
-        metadata: Metadata,
-        network: Network,
-        base_url: str,
-        environment: Mapping[str, str],
-    ) -> None:
-        self.vm = vm
-        self.name = podman.cgroup_of(str(vm.resource["id"]))
-        self._image, self._folder, self._hosts = image, folder, hosts
-        self._metadata, self._network, self._base_url = metadata, network, base_url
-        self._environment = environment
-        self._plug: Plug | None = None
-        self._server: MetadataServer | None = None
-        self._undertaker: subprocess.Popen[bytes] | None = None
-        self._disks: LocalSsds | None = None
+    def __post_init__(self) -> None:
+        self.name = podman.cgroup_of(str(self.vm.resource["id"]))
 
     @property
     def address(self) -> str:
@@ -113,7 +107,7 @@ class Userland:
         if self._undertaker is None:
             self.close()  # what an attempt before this one has left
             self._create()
-        return Boot(self.name, self._folder / "pid", self._command("start", "--attach", self.name))
+        return Boot(self.name, self.folder / "pid", self._command("start", "--attach", self.name))
 
     def close(self) -> None:
         """Remove it with its disk; it is off."""
@@ -128,12 +122,12 @@ class Userland:
         self._undertaker = self._server = self._plug = self._disks = None
 
     def _create(self) -> None:
-        self._plug = plug = self._network.plug_in(self.address)
-        self._server = plug.listening(lambda: MetadataServer(self._metadata, METADATA, 80))
-        url = urlsplit(self._base_url)
+        self._plug = plug = self.network.plug_in(self.address)
+        self._server = plug.listening(lambda: MetadataServer(self.metadata, METADATA, 80))
+        url = urlsplit(self.base_url)
         plug.show(str(url.hostname), int(url.port or 80))
         machine = str(self.vm.resource["machineType"]).rpartition("/")[2]
-        self._disks = disks = LocalSsds(self._folder / "disks", machine)
+        self._disks = disks = LocalSsds(self.folder / "disks", machine)
         done = subprocess.run(
             self._command("create", *disks.words, *self._words(plug)),
             capture_output=True,
@@ -155,26 +149,27 @@ class Userland:
         return [
             *["--pull=never", "--tty", "--systemd=always", "--no-hosts", "--dns=none"],
             *[f"--name={self.name}", f"--hostname={self.vm.name}", f"--network=ns:{plug.path}"],
-            *[f"--pidfile={self._folder / 'pid'}", *_limits()],
+            *[f"--pidfile={self.folder / 'pid'}", *_limits()],
             *[f"--cap-add={one}" for one in CAPABILITIES],
             *[f"--volume={source}:{target}:ro" for target, source in self._volumes().items()],
-            *[self._image, "/sbin/init", *_hierarchy()],
+            f"--volume={self.buckets.path}:{gcsfuse.BUCKETS}",
+            *[self.image, "/sbin/init", *_hierarchy()],
         ]
 
     def _command(self, *words: str) -> list[str]:
-        configuration = self._folder / "containers.conf"
+        configuration = self.folder / "containers.conf"
         configuration.write_text(_SETTINGS)
         return ["env", f"CONTAINERS_CONF={configuration}", str(podman.program("podman")), *words]
 
     def _volumes(self) -> dict[str, str]:
         """Path inside -> path of this computer: names, settings, Python and torch, nvidia-smi."""
-        own = self._folder / "own"
-        programs = standins.write(own / "bin", gpus=gpus(self.vm.accelerator, self.vm.gpus))
+        own = self.folder / "own"
+        standins.write(own / "bin", gpus=gpus(self.vm.accelerator, self.vm.gpus))
         (own / "python").mkdir(parents=True, exist_ok=True)
         python = own / "python" / "python3"
         python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
         python.chmod(0o755)
-        pairs = " ".join(shlex.quote(f"{key}={value}") for key, value in self._environment.items())
+        pairs = " ".join(shlex.quote(f"{key}={value}") for key, value in self.environment.items())
         (own / "system.conf").write_text(f"[Manager]\nDefaultEnvironment={pairs}\n".replace("%", "%%"))
         (own / "journald.conf").write_text(_JOURNAL)
         (own / "resolv.conf").write_text(
@@ -183,8 +178,8 @@ class Userland:
         return {
             **{path: path for path in visible()},
             PYTHON: str(python.parent),
-            "/usr/bin/nvidia-smi": str(Path(programs[standins.INSIDE]) / "nvidia-smi"),
-            "/etc/hosts": str(self._hosts),
+            **{f"/usr/bin/{name}": str(own / "bin" / name) for name in ("nvidia-smi", "gcsfuse")},
+            "/etc/hosts": str(self.hosts),
             "/etc/resolv.conf": str(own / "resolv.conf"),
             "/etc/systemd/system.conf.d/emulator.conf": str(own / "system.conf"),
             "/etc/systemd/journald.conf.d/console.conf": str(own / "journald.conf"),

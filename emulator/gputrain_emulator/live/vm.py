@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gputrain_emulator.compute import lifecycle
 from gputrain_emulator.live import vm_metadata
 from gputrain_emulator.live.guest_process import EXIT_REBOOT, Guest, GuestError
 from gputrain_emulator.live.machine_boot import Boot
@@ -90,7 +91,6 @@ class LiveVm:
         self.metadata = Metadata(
             read=self._tree,
             accounts=self._accounts(),
-            guest_attributes_enabled=self._guest_attributes_enabled,
         )
         self._hosts_changed = hosts_changed
         self._session: _Session | None = None
@@ -166,8 +166,10 @@ class LiveVm:
         with self.compute.world.lock:
             session.ended = True
             if not session.silent and self._session is session:
-                tell = self.compute.halted if session.asked_down else self.compute.guest_terminated
-                tell(self.vm)
+                if session.asked_down:
+                    self.vm.halted()
+                else:
+                    lifecycle.guest_terminated(self.compute, self.vm)
             self.compute.world.clock.changed()
 
     def _print(self, data: bytes | str) -> None:
@@ -192,13 +194,6 @@ class LiveVm:
                 email = f"{number}-compute@developer.gserviceaccount.com"
             found[email] = account(self.compute.world, email, tuple(row.get("scopes", ())))
         return found
-
-    def _guest_attributes_enabled(self) -> bool:
-        with self.compute.world.lock:
-            return vm_metadata.items(self.vm.resource).get("enable-guest-attributes", "").lower() in (
-                "true",
-                "1",
-            )
 
 
 def account(world: Any, email: str, scopes: tuple[str, ...]) -> Account:

@@ -7,21 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from gputrain_emulator import query
 from gputrain_emulator.logging.entries import SEVERITIES, parse_ns
-from gputrain_emulator.patterns import compiled
-from gputrain_emulator.query import (
-    Call,
-    Comparison,
-    Every,
-    FilterError,
-    Leaf,
-    Node,
-    Not,
-    Some,
-    Text,
-    leaves,
-    parse,
-)
+from gputrain_emulator.query import ORDER, FilterError, Leaf, Test
 
 _NAMES = """
     logName resource timestamp receiveTimestamp severity insertId httpRequest labels operation trace spanId
@@ -30,49 +18,25 @@ _NAMES = """
 """
 _FIELDS = frozenset(_NAMES.split())  # LogEntry of the discovery document logging v2
 _TIMES = ("timestamp", "receiveTimestamp")
-_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: bool(a == b),
-    ":": lambda a, b: bool(a == b),
-    "!=": lambda a, b: bool(a != b),
-    "<": lambda a, b: bool(a < b),
-    "<=": lambda a, b: bool(a <= b),
-    ">": lambda a, b: bool(a > b),
-    ">=": lambda a, b: bool(a >= b),
-}
 _MAX_PATTERN = 1000
-
-Test = Callable[[Mapping[str, Any]], bool]
 
 
 def matcher(text: str) -> Test:
     """A test of LogEntry documents; raises FilterError for what no entry could ever be asked."""
-    tree = parse(text)
-    for leaf in leaves(tree):
-        _check(leaf)
-    return _compiled(tree)
-
-
-def _compiled(node: Node) -> Test:
-    """The tree as nested functions, as a filter is read once and asked of thousands of entries."""
-    if isinstance(node, Every):
-        every = [_compiled(part) for part in node.nodes]
-        return lambda entry: all(test(entry) for test in every)
-    if isinstance(node, Some):
-        some = [_compiled(part) for part in node.nodes]
-        return lambda entry: any(test(entry) for test in some)
-    if isinstance(node, Not):
-        denied = _compiled(node.node)
-        return lambda entry: not denied(entry)
-    return _leaf(node)
+    return query.compiled(text, _leaf)
 
 
 def _leaf(leaf: Leaf) -> Test:
-    if isinstance(leaf, Text):
-        wanted = leaf.value.lower()
+    if not leaf.operator:
+        wanted = ".".join(leaf.path).lower()
         return lambda entry: any(wanted in str(value).lower() for value in _values(entry))
-    if isinstance(leaf, Call):
-        return lambda entry: _log_id(entry) == leaf.argument
+    if leaf.operator == "(":
+        if leaf.path != ("log_id",):
+            raise FilterError(f"unknown function '{leaf.path[0]}'")
+        return lambda entry: _log_id(entry) == leaf.value
     path = (_field(leaf.path), *leaf.path[1:])
+    if path[0] not in _FIELDS:
+        raise FilterError(f"Field not found: '{leaf.path[0]}'.")
     if leaf.operator == ":" and leaf.value == "*" and not leaf.quoted:
         return lambda entry: any(True for _ in _find(entry, path))
     compare = _comparison(path[0], leaf.operator, leaf.value)
@@ -83,9 +47,13 @@ def _comparison(name: str, operator: str, wanted: str) -> Callable[[Any], bool]:
     if operator in ("=~", "!~"):
         pattern = re.compile(_pattern(wanted))
         return lambda value: (pattern.search(str(value)) is not None) is (operator == "=~")
-    order = _ORDER[operator]
+    if operator not in ORDER:
+        raise FilterError(f"unknown operator '{operator}'")
+    order = ORDER[operator]
     if name == "severity":
         level = _severity(wanted)
+        if level is None:
+            raise FilterError(f"Invalid severity '{wanted}'")
         return lambda value: order(SEVERITIES.get(str(value), 0), level)
     if name in _TIMES:
         when = _time(wanted)
@@ -115,22 +83,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _check(leaf: Leaf) -> None:
-    if isinstance(leaf, Call):
-        if leaf.name != "log_id":
-            raise FilterError(f"unknown function '{leaf.name}'")
-    elif isinstance(leaf, Comparison):
-        name = _field(leaf.path)
-        if name not in _FIELDS:
-            raise FilterError(f"Field not found: '{leaf.path[0]}'.")
-        if name == "severity" and _severity(leaf.value) is None and leaf.operator not in ("=~", "!~"):
-            raise FilterError(f"Invalid severity '{leaf.value}'")
-        if name in _TIMES:
-            _time(leaf.value)
-        if leaf.operator in ("=~", "!~"):
-            _pattern(leaf.value)
 
 
 def _find(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
@@ -178,7 +130,7 @@ def _time(value: str) -> int:
 
 def _pattern(text: str) -> str:
     try:
-        compiled(text[:_MAX_PATTERN])
+        query.regular(text[:_MAX_PATTERN])
     except ValueError:
         raise FilterError(f"Invalid regular expression '{text}'") from None
     return text[:_MAX_PATTERN]

@@ -12,63 +12,20 @@ from typing import Any
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style
-from gputrain_emulator.logging.entries import SEVERITIES, Entry, LogBook
+from gputrain_emulator.logging.entries import Entry, LogBook
 from gputrain_emulator.logging.matching import matcher
 from gputrain_emulator.query import FilterError
 from gputrain_emulator.rates import platform_rate_limited
 from gputrain_emulator.routes import Service
-from gputrain_emulator.shapes import ANY, INT64, Choice, Map, Time, read
 from gputrain_emulator.world import Project, World, api_disabled, permission_denied, unknown_project
 
 MAX_PAGE = 1000
 DEFAULT_PAGE = 50
 MAX_ENTRY_BYTES = 256 * 1024
 
-_RESOURCE = {"type": str, "labels": Map(str)}
-_ENTRY: Mapping[str, Any] = {
-    "logName": str,
-    "resource": _RESOURCE,
-    "timestamp": Time,
-    "receiveTimestamp": Time,
-    "severity": Choice(SEVERITIES),
-    "insertId": str,
-    "labels": Map(str),
-    "textPayload": str,
-    "jsonPayload": ANY,
-    "protoPayload": ANY,
-    "httpRequest": ANY,
-    "operation": {"id": str, "producer": str, "first": bool, "last": bool},
-    "trace": str,
-    "spanId": str,
-    "traceSampled": bool,
-    "sourceLocation": {"file": str, "line": INT64, "function": str},
-    "split": {"uid": str, "index": int, "totalSplits": int},
-    "errorGroups": [ANY],
-    "metadata": ANY,
-    "otel": ANY,
-    "apphub": ANY,
-    "apphubDestination": ANY,
-    "apphubSource": ANY,
-}
-_WRITE = {
-    "logName": str,
-    "resource": _RESOURCE,
-    "labels": Map(str),
-    "entries": [_ENTRY],
-    "partialSuccess": bool,
-    "dryRun": bool,
-}
-_LIST = {
-    "resourceNames": [str],
-    "projectIds": [str],
-    "filter": str,
-    "orderBy": str,
-    "pageSize": int,
-    "pageToken": str,
-}
 _LOG_NAME = re.compile(r"projects/([^/]+)/logs/[A-Za-z0-9/_.%-]{1,511}")
 
-SERVICE = Service(name="logging", style=Style.PLATFORM)
+SERVICE = Service(name="logging", style=Style.PLATFORM, is_tabled=True)
 
 
 class Logs:
@@ -119,9 +76,9 @@ class Logs:
         self.book.add(project.id, document, visible=now + delay)
 
 
-@SERVICE.route("POST", "/v2/entries:list", "logging.entries.list", permission="-", query=frozenset())
+@SERVICE.method("logging.entries.list", permission="-")
 def list_entries(call: Call) -> dict[str, Any]:
-    asked = read(_LIST, call.raw_body)
+    asked = call.body
     logs = call.world.part(Logs)
     names = [*asked.get("resourceNames", ()), *(f"projects/{name}" for name in asked.get("projectIds", ()))]
     if not names:
@@ -142,9 +99,9 @@ def list_entries(call: Call) -> dict[str, Any]:
     return _page(found, wanted, min(size or DEFAULT_PAGE, MAX_PAGE), after, newest_first=newest_first)
 
 
-@SERVICE.route("POST", "/v2/entries:write", "logging.entries.write", permission="-", query=frozenset())
+@SERVICE.method("logging.entries.write", permission="-")
 def write_entries(call: Call) -> dict[str, Any]:
-    asked = read(_WRITE, call.raw_body)
+    asked = call.body
     entries = [_whole(entry, asked) for entry in asked.get("entries", ())]
     if not entries:
         raise ApiError(400, "Log entries missing.")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +12,6 @@ from gputrain_emulator.metadata.tree import MISSING, Metadata, children, etag, i
 
 ROOT = "/computeMetadata/v1/"
 MAX_WAIT_S = 3600.0
-# Limits of guest attributes: not verified, the documentation gives rates but no sizes here.
-GUEST_KEY = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-GUEST_VALUE_BYTES = 256 * 1024
 NO_MAINTENANCE = '{ "error": "no notifications have been received yet, try again later" }'
 
 
@@ -39,7 +34,6 @@ class Question:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
 
 
 def answer(metadata: Metadata, question: Question) -> Answer:
@@ -55,7 +49,7 @@ def answer(metadata: Metadata, question: Question) -> Answer:
         return _refusal(404, "The requested URL was not found on this server.")
     path = question.path[len(ROOT) :]
     if path.strip("/").startswith("instance/guest-attributes"):
-        return _guest_attributes(metadata, question, path.strip("/").split("/")[2:])
+        return _refusal(403, "Guest attributes endpoint access is disabled.")  # as Google says unless asked
     if question.verb not in ("GET", "HEAD"):
         return _refusal(405, f"Method {question.verb} is not allowed here.")
     dynamic = re.fullmatch(r"instance/service-accounts/([^/]+)/(token|identity)", path)
@@ -127,62 +121,11 @@ def _account(metadata: Metadata, question: Question, name: str, what: str) -> An
     if account is None:
         return _refusal(404, "The requested URL was not found on this server.")
     if what == "identity":
-        audience = question.query.get("audience", "")
-        if not audience:
-            return _refusal(400, "non-empty audience parameter required")
-        return Answer(text=_identity(account.email, audience))
+        return _refusal(501, "Identity tokens are not implemented by this emulator.")
     asked = [scope for scope in question.query.get("scopes", "").split(",") if scope]
     token, seconds = account.mint(asked)
     document = {"access_token": token, "expires_in": seconds, "token_type": "Bearer"}
     return Answer(text=json.dumps(document), kind="application/json")
-
-
-def _identity(email: str, audience: str) -> str:
-    """A token with the claims of Google's; nobody holds the key it claims to be signed with."""
-    now = int(time.time())
-    claims = {
-        "aud": audience,
-        "azp": email,
-        "email": email,
-        "email_verified": True,
-        "exp": now + 3600,
-        "iat": now,
-    }
-    claims |= {"iss": "https://accounts.google.com", "sub": email}
-    head = {"alg": "RS256", "kid": "emulator", "typ": "JWT"}
-    parts = [json.dumps(head).encode(), json.dumps(claims).encode(), b"emulated, not signed"]
-    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
-
-
-def _guest_attributes(metadata: Metadata, question: Question, steps: list[str]) -> Answer:
-    if not metadata.guest_attributes_enabled():
-        return _refusal(403, "Guest attributes endpoint access is disabled.")
-    kept = metadata.guest_attributes
-    if question.verb == "GET":
-        return _read_guest(kept, [step for step in steps if step])
-    if len(steps) != 2 or not all(GUEST_KEY.fullmatch(step) for step in steps):
-        return _refusal(400, "A guest attribute is written to guest-attributes/NAMESPACE/KEY.")
-    namespace, key = steps
-    if question.verb == "PUT":
-        if len(question.body) > GUEST_VALUE_BYTES:
-            return _refusal(413, f"A guest attribute holds at most {GUEST_VALUE_BYTES} bytes.")
-        kept.setdefault(namespace, {})[key] = question.body.decode("utf-8", "replace")
-        return Answer()
-    if question.verb == "DELETE":
-        kept.get(namespace, {}).pop(key, None)
-        return Answer()
-    return _refusal(405, f"Method {question.verb} is not allowed here.")
-
-
-def _read_guest(kept: dict[str, dict[str, str]], steps: list[str]) -> Answer:
-    node: Any = kept
-    for step in steps:
-        node = node.get(step) if isinstance(node, dict) else None
-    if node is None:
-        return _refusal(404, "The requested URL was not found on this server.")
-    if isinstance(node, str):
-        return Answer(text=node)
-    return Answer(text="".join(f"{key}{'/' if not steps else ''}\n" for key in sorted(node)))
 
 
 def _seconds(text: str) -> float:

@@ -74,12 +74,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._send(Answer(status=413, text="Request body is too large.\n"))
             return
+        self.rfile.read(int(length))
         question = Question(
             verb=self.command,
             path=unquote(url.path),
             query=dict(parse_qsl(url.query, keep_blank_values=True)),
             headers={name.lower(): value for name, value in self.headers.items()},
-            body=self.rfile.read(int(length)),
         )
         self._send(answer(self.server.metadata, question))
 

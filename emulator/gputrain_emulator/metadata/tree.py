@@ -1,4 +1,4 @@
-"""What a metadata server knows: a tree of values, the machine's accounts, and its guest attributes."""
+"""What a metadata server knows: a tree of values and the machine's accounts."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ class Metadata:
 
     read: Callable[[], Mapping[str, Any]]
     accounts: Mapping[str, Account] = field(default_factory=dict)
-    guest_attributes_enabled: Callable[[], bool] = bool
-    guest_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     _bell: threading.Condition = field(default_factory=threading.Condition)
     _rung: int = 0
 

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from gputrain_emulator.storage import (
-    bucket_service,
-    copy_service,
-    object_service,
-    upload_service,
-    xml_service,
-)
+from gputrain_emulator.storage import upload_service
 from gputrain_emulator.storage.refusals import too_fast
 from gputrain_emulator.storage.service import SERVICE
 from gputrain_emulator.storage.state import Storage
 
-__all__ = [
-    "SERVICES",
-    "Storage",
-    "bucket_service",
-    "copy_service",
-    "object_service",
-    "too_fast",
-    "upload_service",
-    "xml_service",
-]
+__all__ = ["SERVICES", "Storage", "too_fast", "upload_service"]
 
 SERVICES = (SERVICE,)

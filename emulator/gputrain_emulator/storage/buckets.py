@@ -1,20 +1,56 @@
-"""Buckets: the shelves of all projects, thread-safe, without a wire."""
+"""Buckets and what lies in them, thread-safe, without a wire."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gputrain_emulator.storage import lifecycle, names, settings
+from gputrain_emulator.storage import settings
 from gputrain_emulator.storage.conditions import Conditions
-from gputrain_emulator.storage.refusals import bucket_not_empty, bucket_taken, invalid, no_bucket
-from gputrain_emulator.storage.shelf import Shelf
-from gputrain_emulator.storage.values import DEFAULT_ACL, NOTHING, Bucket
+from gputrain_emulator.storage.content import Content
+from gputrain_emulator.storage.refusals import bucket_not_empty, bucket_taken, no_bucket
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 ANY = Conditions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """One object; a change makes a new one, so nobody sees half of one."""
+
+    bucket: str
+    name: str
+    generation: int
+    metageneration: int = 1
+    content: Content
+    fields: Mapping[str, Any]
+    """What the writer chose: contentType, metadata, cacheControl, ..."""
+    storage_class: str
+    created: float
+    updated: float
+    components: int = 0
+    """More than 0 for composed objects."""
+
+
+@dataclass(kw_only=True)
+class Bucket:
+    """A bucket and what lies in it; read and changed under the lock of all of them."""
+
+    name: str
+    project: str
+    project_number: str
+    location: str
+    created: float
+    updated: float
+    generation: int
+    metageneration: int = 1
+    fields: Mapping[str, Any]
+    live: dict[str, Stored] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    """Sorted; Python's order of str is that of UTF-8."""
 
 
 class Buckets:
@@ -26,7 +62,7 @@ class Buckets:
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
         self.lock = threading.RLock()
-        self._shelves: dict[str, Shelf] = {}
+        self._by_name: dict[str, Bucket] = {}
         self._last = 0
 
     def add(
@@ -37,18 +73,16 @@ class Buckets:
         project_number: str,
         location: str = "US",
         fields: Mapping[str, Any] = NOTHING,
-        acl: str = DEFAULT_ACL,
-        object_acl: str = DEFAULT_ACL,
     ) -> Bucket:
         """Create a bucket; 409 where the name is taken, by whomever."""
-        names.check_bucket(name)
+        settings.check_name(name)
+        placed, chosen = settings.place(location), settings.complete(fields)
         with self.lock:
-            now = self.now()
-            placed, chosen = settings.place(location), settings.new(fields, now)
-            taken = self._shelves.get(name)
+            taken = self._by_name.get(name)
             if taken is not None:
-                raise bucket_taken(ours=taken.bucket.project == project)
-            bucket = Bucket(
+                raise bucket_taken(ours=taken.project == project)
+            now = self.now()
+            self._by_name[name] = Bucket(
                 name=name,
                 project=project,
                 project_number=project_number,
@@ -56,75 +90,45 @@ class Buckets:
                 created=now,
                 updated=now,
                 generation=self.generation(),
-                fields=MappingProxyType(chosen),
-                acl=acl,
-                object_acl=object_acl,
+                fields=chosen,
             )
-            self._shelves[name] = Shelf(bucket=bucket, day=int(now // lifecycle.DAY_S))
-            return bucket
+            return self._by_name[name]
 
     def get(self, name: str) -> Bucket:
-        with self.lock:
-            return self.shelf(name).bucket
-
-    def of_project(self, project: str) -> tuple[Bucket, ...]:
-        """A project's buckets, by name."""
-        found = [bucket for bucket in self.all() if bucket.project == project]
-        return tuple(sorted(found, key=lambda bucket: bucket.name))
+        """A bucket; 404 where there is none."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise no_bucket()
+        return found
 
     def all(self) -> tuple[Bucket, ...]:
+        """By name."""
         with self.lock:
-            return tuple(shelf.bucket for shelf in self._shelves.values())
+            return tuple(self._by_name[name] for name in sorted(self._by_name))
 
     def change(
         self, name: str, fields: Mapping[str, Any], conditions: Conditions = ANY, *, whole: bool = False
     ) -> Bucket:
         """Change settings; None takes one away, `whole` takes away all that are not named."""
         with self.lock:
-            shelf = self.shelf(name)
-            old = shelf.bucket
-            conditions.check(old.generation, old.metageneration)
-            now = self.now()
-            chosen = settings.changed(old, fields, now, whole=whole)
-            shelf.bucket = replace(
-                old, fields=MappingProxyType(chosen), metageneration=old.metageneration + 1, updated=now
-            )
-            return shelf.bucket
-
-    def lock_retention(self, name: str, conditions: Conditions) -> Bucket:
-        """Lock the retention policy for ever."""
-        with self.lock:
-            shelf = self.shelf(name)
-            old = shelf.bucket
-            conditions.check(old.generation, old.metageneration)
-            policy = old.fields.get("retentionPolicy")
-            if not policy or policy.get("isLocked"):
-                raise invalid(f"Bucket '{name}' has no unlocked retention policy to lock.")
-            fields = {**old.fields, "retentionPolicy": {**policy, "isLocked": True}}
-            shelf.bucket = replace(
-                old,
-                fields=MappingProxyType(fields),
-                metageneration=old.metageneration + 1,
-                updated=self.now(),
-            )
-            return shelf.bucket
+            bucket = self.get(name)
+            conditions.check(bucket.generation, bucket.metageneration)
+            merged = dict(fields) if whole else settings.merge(bucket.fields, fields)
+            if fields.get("labels") == {}:
+                del merged["labels"]  # a patch of no labels takes all of them away
+            bucket.fields = settings.complete(merged)
+            bucket.metageneration += 1
+            bucket.updated = self.now()
+            return bucket
 
     def drop(self, name: str, conditions: Conditions = ANY) -> None:
-        """Delete an empty bucket, and with it what could be restored in it."""
+        """Delete an empty bucket."""
         with self.lock:
-            shelf = self.shelf(name)
-            conditions.check(shelf.bucket.generation, shelf.bucket.metageneration)
-            if not shelf.empty:
+            bucket = self.get(name)
+            conditions.check(bucket.generation, bucket.metageneration)
+            if bucket.live:
                 raise bucket_not_empty()
-            del self._shelves[name]
-
-    def shelf(self, name: str) -> Shelf:
-        """What lies in a bucket, as it is by now; the caller holds `lock`."""
-        found = self._shelves.get(name)
-        if found is None:
-            raise no_bucket()
-        found.settle(self.now())
-        return found
+            del self._by_name[name]
 
     def generation(self) -> int:
         """A new one, for an object or a bucket."""

@@ -15,8 +15,6 @@ from typing import BinaryIO
 
 from google_crc32c import Checksum
 
-from gputrain_emulator.bodies import LARGE, mapped
-
 _BLOCK = 1 << 20
 SMALL_BYTES = 1 << 16
 """What is kept in memory: records, locks and statuses are written every second, and are short."""
@@ -59,13 +57,6 @@ class Content:
     size: int
     crc32c: str
     md5: str
-
-    def view(self, start: int, end: int) -> bytes | memoryview:
-        """As `read`, of a file where they are too many for the memory."""
-        if end - start < LARGE:
-            return self.read(start, end - start)
-        with self.file.open() as file:
-            return mapped(file, start, end - start)
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
         """The bytes from `start`, at most `length` of them."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 
-from gputrain_emulator.storage.refusals import invalid
+from gputrain_emulator.storage.refusals import invalid, not_carried_out
 
 _BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^\s;]+))""")  # gcloud sends the single quotes
 _HEAD, _TAIL = 2 << 20, 1 << 10
 """Bytes from the beginning in which the second part begins, and before the end in which the last one ends."""
 
 
-def split_multipart(content_type: str, body: bytes | memoryview) -> tuple[bytes, str, bytes | memoryview]:
+def split_multipart(content_type: str, body: bytes) -> tuple[bytes, str, memoryview]:
     """The metadata, media type and media of a multipart/related body.
 
     Lines end in CRLF as RFC 2046 has it, or in LF alone, which gcloud sends and Google takes. The last
@@ -36,7 +34,7 @@ def split_multipart(content_type: str, body: bytes | memoryview) -> tuple[bytes,
     return bytes(metadata), headers.get("content-type", ""), media
 
 
-def _part(part: memoryview, end: bytes) -> tuple[dict[str, str], bytes | memoryview]:
+def _part(part: memoryview, end: bytes) -> tuple[dict[str, str], memoryview]:
     start = len(end) if bytes(part[: len(end)]) == end else 0
     head, separator, _ = bytes(part[start : start + _HEAD]).partition(end + end)
     if not separator:
@@ -46,15 +44,7 @@ def _part(part: memoryview, end: bytes) -> tuple[dict[str, str], bytes | memoryv
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
     data = part[start + len(head + separator) :]
-    return headers, _decoded(headers.get("content-transfer-encoding", "binary"), data)
-
-
-def _decoded(encoding: str, data: memoryview) -> bytes | memoryview:
-    if encoding.lower() in ("binary", "7bit", "8bit"):
-        return data
-    if encoding.lower() != "base64":
-        raise invalid(f"Malformed multipart body: unknown Content-Transfer-Encoding {encoding!r}.")
-    try:
-        return base64.b64decode(b"".join(bytes(data).split()), validate=True)
-    except (binascii.Error, ValueError):
-        raise invalid("Malformed multipart body: the part is no base64.") from None
+    encoding = headers.get("content-transfer-encoding", "binary")
+    if encoding.lower() not in ("binary", "7bit", "8bit"):
+        raise not_carried_out(f"A part with Content-Transfer-Encoding: {encoding}")
+    return headers, data

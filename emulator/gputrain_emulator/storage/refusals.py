@@ -62,30 +62,3 @@ def bucket_taken(*, ours: bool) -> ApiError:
 
 def bucket_not_empty() -> ApiError:
     return ApiError(409, "The bucket you tried to delete is not empty.", reason="conflict")
-
-
-def held(bucket: str, name: str, kind: str) -> ApiError:
-    """An object under a hold; `kind` is `Temporary` or `Event-Based`.
-
-    The reason is the documented one (cloud.google.com/storage/docs/json_api/v1/status-codes, read
-    2026-11-22); some answers of Google of 2026-09 are reported to say `forbidden` instead.
-    """
-    message = (
-        f"Object '{bucket}/{name}' is under active {kind} hold and cannot be deleted, overwritten or "
-        "archived until hold is removed."
-    )
-    return ApiError(403, message, reason="objectUnderActiveHold")
-
-
-def retained(bucket: str, name: str, until: str) -> ApiError:
-    message = (
-        f"Object '{bucket}/{name}' is subject to bucket's retention policy or object retention and cannot be "
-        f"deleted or overwritten until {until}"
-    )
-    return ApiError(403, message, reason="retentionPolicyNotMet")
-
-
-def policy_locked(bucket: str, verb: str) -> ApiError:
-    """A locked retention policy; `verb` is `removed` or `reduced`."""
-    message = f"Bucket '{bucket}' has a locked Retention Policy which cannot be {verb}."
-    return ApiError(403, message, reason="retentionPolicyNotMet")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from gputrain_emulator.folders import OwnFolder
+from gputrain_emulator.storage.buckets import Bucket
 from gputrain_emulator.storage.content import Folder
 from gputrain_emulator.storage.objects import Objects
 from gputrain_emulator.storage.uploads import Sessions
-from gputrain_emulator.storage.values import Bucket
-from gputrain_emulator.storage.xml_uploads import MultipartUploads
 from gputrain_emulator.world import World
 
 
@@ -19,50 +17,31 @@ class Storage:
 
     def __init__(self, world: World) -> None:
         self._kept: OwnFolder | None = None
-        folder = Folder(self._place)
         self.world = world
-        self.objects = Objects(folder, world.clock.now)
+        self.objects = Objects(Folder(self._place), world.clock.now)
         self.buckets = self.objects.buckets
-        self.uploads = Sessions(world.clock.now)
-        self.multipart = MultipartUploads(folder, world.clock.now)
+        self.uploads = Sessions()
 
-    def add_bucket(
-        self,
-        name: str,
-        *,
-        location: str = "us-central1",
-        project: str = "",
-        fields: Mapping[str, object] | None = None,
-    ) -> Bucket:
-        """A bucket of a project, the first one unless another is named.
-
-        Unlike a bucket made over the wire it keeps nothing that is deleted, unless `fields` say so: what
-        trains here writes its checkpoints over and over, and all of it lies on this machine's disk.
-        """
+    def add_bucket(self, name: str, *, location: str = "us-central1", project: str = "") -> Bucket:
+        """A bucket of a project, the first one unless another is named."""
         owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
         if owner is None:
             raise LookupError(f"no such project: {project}")
-        return self.buckets.add(
-            name,
-            project=owner.id,
-            project_number=owner.number,
-            location=location,
-            fields={"softDeletePolicy": {"retentionDurationSeconds": "0"}, **(fields or {})},
-        )
+        return self.buckets.add(name, project=owner.id, project_number=owner.number, location=location)
 
     def location(self, bucket: str) -> str | None:
         """Where a bucket is, None where there is none of that name."""
         return next((found.location for found in self.buckets.all() if found.name == bucket), None)
 
-    def _place(self) -> Path:
-        self._kept = OwnFolder()
-        return self._kept.path
+    def break_next_chunk(self, kept_bytes: int) -> None:
+        """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
+        self.uploads.break_next_chunk(kept_bytes)
 
     def close(self) -> None:
         """Remove the folder; safe to call twice."""
         if self._kept is not None:
             self._kept.close()
 
-    def break_next_chunk(self, kept_bytes: int) -> None:
-        """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
-        self.uploads.break_next_chunk(kept_bytes)
+    def _place(self) -> Path:
+        self._kept = OwnFolder()
+        return self._kept.path

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from gputrain_emulator import messages, schema
 from gputrain_emulator.call import Call, Reply
+from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.conditions import Conditions
 from gputrain_emulator.storage.content import Content
-from gputrain_emulator.storage.copy_service import forbid_overwrite
-from gputrain_emulator.storage.fields import read_message
 from gputrain_emulator.storage.multipart import split_multipart
 from gputrain_emulator.storage.refusals import invalid, required
 from gputrain_emulator.storage.resources import object_resource
-from gputrain_emulator.storage.service import Answer, check_fields, is_full, may, serves, writer
+from gputrain_emulator.storage.service import SERVICE, Answer, check, chosen, conditions_of, may, may_replace
 from gputrain_emulator.storage.state import Storage
 from gputrain_emulator.storage.uploads import Session
-from gputrain_emulator.storage.values import Writer
 
 MAX_UPLOAD = 5 << 40
 """Bytes of one request: as many as an object may have.
@@ -29,67 +28,60 @@ _PATHS = ("/upload/storage/v1/b/{bucket}/o", "/resumable/upload/storage/v1/b/{bu
 
 def insert(call: Call) -> Answer:
     """A whole upload, the start of a resumable one, or a chunk of one, which gcsfs sends by POST."""
-    if "upload_id" in call.query:
+    if "upload_id" in call.query_all:
         return put_chunk(call)
-    kind = call.query.get("uploadType", "")
+    check(call)
+    kind = call.query_all.get("uploadType", [""])[-1]
+    data: bytes | memoryview
     if kind == "resumable":
         return _start(call)
     if kind == "multipart":
-        metadata, media, data = split_multipart(call.headers.get("content-type", ""), call.content)
+        metadata, media, data = split_multipart(call.headers.get("content-type", ""), call.raw_body)
     elif kind == "media":
-        metadata, media, data = b"", call.headers.get("content-type", ""), call.content
+        metadata, media, data = b"", call.headers.get("content-type", ""), call.raw_body
     else:
         raise invalid("Invalid upload request: uploadType must be media, multipart or resumable.")
-    asked = read_message("Object", metadata)
+    asked = _metadata(metadata)
     name, fields = _target(call, asked, media)
-    storage, bucket = call.world.part(Storage), call.params["bucket"]
-    content = storage.objects.folder.keep(data)
+    content = call.world.part(Storage).objects.folder.keep(data)
     check_hashes(content, {**header_hashes(call.headers), **asked})
-    return _write(
-        call,
-        bucket,
-        name,
-        content,
-        fields,
-        Conditions.of(call.query, headers=call.headers),
-        writer(call, bucket),
-    )
+    return _write(call, call.params["bucket"], name, content, fields, conditions_of(call))
 
 
 def put_chunk(call: Call) -> Answer:
     """Bytes of a resumable upload, or a question how far it is."""
     storage = call.world.part(Storage)
-    session = storage.uploads.find(call.query.get("upload_id", ""))
+    session = storage.uploads.find(_upload_id(call))
     with session.lock:
         if session.result is None:
             content_range = call.headers.get("content-range", "")
-            progress = storage.uploads.take(session, content_range, call.content)
+            progress = storage.uploads.take(session, content_range, call.raw_body)
             if progress.content is None:
                 done = {"Range": f"bytes=0-{progress.received - 1}"} if progress.received else {}
                 return Reply(status=308, headers=done)
             check_hashes(progress.content, {**session.hashes, **header_hashes(call.headers)})
             session.result = _write(
-                call,
-                session.bucket,
-                session.name,
-                progress.content,
-                session.fields,
-                session.conditions,
-                session.writer,
+                call, session.bucket, session.name, progress.content, session.fields, session.conditions
             )
             session.draft = None  # the object has the bytes now, and they go with it
         return session.result
 
 
 def cancel_upload(call: Call) -> Answer:
-    call.world.part(Storage).uploads.cancel(call.query.get("upload_id", ""))
+    call.world.part(Storage).uploads.cancel(_upload_id(call))
     return Reply(status=499)
 
 
 for _path in _PATHS:
-    serves("POST", _path, _INSERT, max_body=MAX_UPLOAD)(insert)
-    serves("PUT", _path, "storage.objects.insertChunk", document=_INSERT, max_body=MAX_UPLOAD)(put_chunk)
-    serves("DELETE", _path, "storage.objects.cancelUpload", document=_INSERT)(cancel_upload)
+    for _verb, _id, _handler in (
+        ("POST", _INSERT, insert),
+        ("PUT", "storage.objects.insertChunk", put_chunk),
+        ("DELETE", "storage.objects.cancelUpload", cancel_upload),
+    ):
+        SERVICE.route(
+            _verb, _path, _id, permission="-", request=_INSERT, response="storage.Object",
+            is_raw=True, max_body=MAX_UPLOAD,
+        )(_handler)  # fmt: skip
 
 
 def header_hashes(headers: Mapping[str, str]) -> dict[str, str]:
@@ -113,9 +105,9 @@ def check_hashes(content: Content, told: Mapping[str, Any]) -> None:
 
 
 def _start(call: Call) -> Reply:
-    asked = read_message("Object", call.raw_body)
+    asked = _metadata(call.raw_body)
     name, fields = _target(call, asked, call.headers.get("x-upload-content-type", ""))
-    bucket, conditions = call.params["bucket"], Conditions.of(call.query, headers=call.headers)
+    bucket, conditions = call.params["bucket"], conditions_of(call)
     storage = call.world.part(Storage)
     storage.objects.check_write(bucket, name, conditions)
     upload_id = storage.uploads.start(
@@ -125,7 +117,6 @@ def _start(call: Call) -> Reply:
             fields=fields,
             conditions=conditions,
             hashes={key: str(asked[key]) for key in ("crc32c", "md5Hash") if asked.get(key)},
-            writer=writer(call, bucket),
             draft=storage.objects.folder.draft(),
         )
     )
@@ -134,31 +125,32 @@ def _start(call: Call) -> Reply:
     return Reply(status=200, headers={"Location": where, "X-GUploader-UploadID": upload_id})
 
 
+def _upload_id(call: Call) -> str:
+    return call.query_all.get("upload_id", [""])[-1]
+
+
+def _metadata(raw: bytes) -> dict[str, Any]:
+    try:
+        document = schema.decoded(raw) if raw.strip() else {}
+    except ValueError:
+        raise ApiError(400, "Parse Error", reason="parseError") from None
+    return schema.read_message(messages.message("storage.Object"), document, "")
+
+
 def _target(call: Call, asked: Mapping[str, Any], media: str) -> tuple[str, dict[str, Any]]:
     may(call, "storage.objects.create")
     name = call.query.get("name") or asked.get("name")
     if not name:
         raise required("Required object name is missing.")
-    fields = check_fields(asked)
+    fields = chosen(call, asked, call.params["bucket"])
     if media:
         fields.setdefault("contentType", media)
-    if call.query.get("contentEncoding"):
-        fields["contentEncoding"] = call.query["contentEncoding"]
     return name, fields
 
 
 def _write(
-    call: Call,
-    bucket: str,
-    name: str,
-    content: Content,
-    fields: Mapping[str, Any],
-    conditions: Conditions,
-    who: Writer,
+    call: Call, bucket: str, name: str, content: Content, fields: Mapping[str, Any], conditions: Conditions
 ) -> dict[str, Any]:
-    storage = call.world.part(Storage)
-    forbid_overwrite(call, bucket, name)
-    stored = storage.objects.put(bucket, name, content, fields, conditions=conditions, writer=who)
-    return object_resource(
-        stored, storage.buckets.get(bucket), call.base_url, full=is_full(call), key_sha256=who.key_sha256
-    )
+    may_replace(call, bucket, name)
+    stored = call.world.part(Storage).objects.put(bucket, name, content, fields, conditions=conditions)
+    return object_resource(stored, call.base_url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,8 @@ from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.conditions import Conditions
 from gputrain_emulator.storage.content import Content, Draft
 from gputrain_emulator.storage.refusals import invalid
-from gputrain_emulator.storage.values import Writer
 
 CHUNK = 256 * 1024  # only whole multiples of this are kept of a chunk that is not the last
-SESSION_S = 7 * 86400.0
-"""A session is forgotten so long after its start (cloud.google.com/storage/docs/resumable-uploads)."""
 
 _RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)")
 
@@ -31,7 +28,6 @@ class Session:
     fields: Mapping[str, Any]
     conditions: Conditions
     hashes: Mapping[str, str]  # what the metadata said the bytes would be
-    writer: Writer = Writer()
     draft: Draft | None
     """The bytes that came; None once the object is made or the upload given up: nothing keeps them then."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -47,11 +43,10 @@ class Progress:
 
 
 class Sessions:
-    """The resumable uploads of the last seven days, by upload id."""
+    """The resumable uploads, by upload id."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._sessions: dict[str, tuple[float, Session]] = {}  # in the order of their starts
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._keep: list[int] = []
 
@@ -59,15 +54,13 @@ class Sessions:
         """Keep a session; returns its upload id."""
         upload_id = secrets.token_urlsafe(48)
         with self._lock:
-            self._forget()
-            self._sessions[upload_id] = (self._now(), session)
+            self._sessions[upload_id] = session
         return upload_id
 
     def find(self, upload_id: str) -> Session:
-        """A session; 404 for one that is not, or no longer, and 499 for one that was given up."""
+        """A session; 404 for one that is not, and 499 for one that was given up."""
         with self._lock:
-            self._forget()
-            _, session = self._sessions.get(upload_id, (0.0, None))
+            session = self._sessions.get(upload_id)
         if session is None:
             raise ApiError(404, "Not Found", reason="notFound")
         if session.draft is None and session.result is None:
@@ -101,14 +94,6 @@ class Sessions:
             raise invalid("Invalid request.  More bytes were received than the total size says.")
         done = total is not None and draft.size == total
         return Progress(received=draft.size, content=draft.finish() if done else None)
-
-    def _forget(self) -> None:
-        oldest = self._now() - SESSION_S
-        while self._sessions:
-            upload_id, (started, _) = next(iter(self._sessions.items()))
-            if started > oldest:
-                return
-            del self._sessions[upload_id]
 
 
 def _whole_chunks(before: int, data: memoryview) -> memoryview:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputrain_emulator.vertex.endings import Ending, EndState, OverQuota, Settings
+from gputrain_emulator.vertex.endings import Ending, OverQuota, Settings
 from gputrain_emulator.vertex.job import Job
 from gputrain_emulator.vertex.service import SERVICE
 from gputrain_emulator.vertex.state import Vertex
@@ -10,7 +10,6 @@ from gputrain_emulator.vertex.states import Fate, State
 
 __all__ = [
     "SERVICES",
-    "EndState",
     "Ending",
     "Fate",
     "Job",

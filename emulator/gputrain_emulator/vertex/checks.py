@@ -18,17 +18,20 @@ from gputrain_emulator.vertex import machines
 
 MAX_DISPLAY_NAME = 128
 MAX_ENV = 100
-MAX_PACKAGES = 100
 MAX_POOLS = 4
 MAX_LABELS = 64  # not published for Vertex AI; the figure of other Google services
 MAX_LABEL = 64
 FLEX_START_MAX_S = 7 * 24 * 3600
 
 _KMS = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
-_NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
-_TENSORBOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
+_FORMS = (
+    ("service_account", re.compile(r"[^@\s]+@[^@\s]+"), "Invalid service account."),
+    ("network", re.compile(r"projects/[^/]+/global/networks/[^/]+"),
+     "Invalid network. The format must be projects/{project}/global/networks/{network}."),
+    ("tensorboard", re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+"),
+     "Invalid resource name."),
+)  # fmt: skip
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/.*)?")
 _LABEL_RULE = (
     "can only contain lowercase letters, numeric characters, underscores and dashes. "
@@ -75,10 +78,7 @@ def check(job: Record, place: Place) -> None:
     """
     faults = tuple(_field_faults(job))
     if faults:
-        listed = "\t".join(
-            f"{at}.Field: {field}; Message: {why}" for at, (field, why) in enumerate(faults, 1)
-        )
-        raise InvalidJobError(f"List of found errors:\t{listed}\t", fields=faults)
+        raise listed(*faults)
     spec = job.job_spec
     if spec.persistent_resource_id:
         _check_persistent_resource(spec, place)
@@ -126,15 +126,10 @@ def _spec_faults(spec: Record) -> Iterator[tuple[str, str]]:
     for at, pool in enumerate(pools):
         if at == 0 or not pool.is_empty():
             yield from _pool_faults(pool, at, f"job_spec.worker_pool_specs[{at}]", spec)
-    if spec.service_account and not _EMAIL.fullmatch(spec.service_account):
-        yield "job_spec.service_account", "Invalid service account."
-    if spec.network and not _NETWORK.fullmatch(spec.network):
-        yield (
-            "job_spec.network",
-            "Invalid network. The format must be projects/{project}/global/networks/{network}.",
-        )
-    if spec.tensorboard and not _TENSORBOARD.fullmatch(spec.tensorboard):
-        yield "job_spec.tensorboard", "Invalid resource name."
+    for name, pattern, why in _FORMS:
+        value = getattr(spec, name)
+        if value and not pattern.fullmatch(value):
+            yield f"job_spec.{name}", why
     if spec.tensorboard and not spec.service_account:
         yield "job_spec.service_account", "Service account must be set when tensorboard is specified."
     output = spec.base_output_directory.output_uri_prefix
@@ -159,17 +154,6 @@ def _pool_faults(pool: Record, at: int, where: str, spec: Record) -> Iterator[tu
         elif not _IMAGE.fullmatch(pool.container_spec.image_uri):
             yield f"{where}.container_spec.image_uri", "The image URI is malformed."
         yield from _env_faults(pool.container_spec.env, f"{where}.container_spec.env")
-    else:
-        yield from _package_faults(pool.python_package_spec, f"{where}.python_package_spec")
-
-
-def _package_faults(package: Record, where: str) -> Iterator[tuple[str, str]]:
-    for name in ("executor_image_uri", "package_uris", "python_module"):
-        if not getattr(package, name):
-            yield f"{where}.{name}", "Required field is not set."
-    if len(package.package_uris) > MAX_PACKAGES:
-        yield f"{where}.package_uris", f"At most {MAX_PACKAGES} package URIs are allowed."
-    yield from _env_faults(package.env, f"{where}.env")
 
 
 def _env_faults(env: Sequence[Record], where: str) -> Iterator[tuple[str, str]]:

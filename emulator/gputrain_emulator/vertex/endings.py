@@ -2,8 +2,7 @@
 
 Texts: docs.cloud.google.com/vertex-ai/docs/training/{troubleshooting,understanding-training-service} and
 public threads (vertex-ai-samples, openreview-expertise), read 2026-11-20. The numeric codes of user exits,
-memory and stockout, the states that a timeout and an ended wait lead to, and what a cancel of an ended job
-answers were not verified: they are settings.
+memory and stockout, and the states that a timeout and an ended wait lead to, were not verified.
 """
 
 from __future__ import annotations
@@ -20,14 +19,6 @@ class OverQuota(Enum):
 
     QUEUE = "queue"
     REFUSE = "refuse"
-
-
-class EndState(Enum):
-    """The terminal states a setting may name."""
-
-    FAILED = "JOB_STATE_FAILED"
-    CANCELLED = "JOB_STATE_CANCELLED"
-    EXPIRED = "JOB_STATE_EXPIRED"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +38,7 @@ class Settings:
     spot_restarts: int = 6
     timeout_s: float = 7 * 24 * 3600.0
     max_wait_s: float = 24 * 3600.0
-    timeout_ends_in: EndState = EndState.CANCELLED
-    wait_ends_in: EndState = EndState.FAILED
     refuse_cancel_of_ended: bool = False
-    exit_code: int = 3
-    memory_code: int = 8
-    stockout_code: int = 8
-    internal_code: int = 13
-    image_code: int = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +53,6 @@ class Ending:
 class Endings:
     """The endings of one job."""
 
-    settings: Settings
     project_number: str
     job_id: str
     region: str
@@ -80,29 +63,27 @@ class Endings:
             return self.out_of_memory(replica)
         reason = f"Termination reason: {termination}. \n" if termination else ""
         return Ending(
-            code=self.settings.exit_code,
+            code=3,
             message=f"The replica {replica} exited with a non-zero status of {status}. {reason}{self._logs}",
         )
 
     def out_of_memory(self, replica: str) -> Ending:
         pool = replica.rpartition("-")[0]
-        return Ending(code=self.settings.memory_code, message=f"Replicas low on memory: {pool}. {self._logs}")
+        return Ending(code=8, message=f"Replicas low on memory: {pool}. {self._logs}")
 
     def stockout(self) -> Ending:
         return Ending(
-            code=self.settings.stockout_code,
+            code=8,
             message=f"Resources are insufficient in region: {self.region}. "
             "Please try a different region or use a different accelerator.",
         )
 
     def internal(self) -> Ending:
-        return Ending(
-            code=self.settings.internal_code, message="Internal error occurred for the current attempt"
-        )
+        return Ending(code=13, message="Internal error occurred for the current attempt")
 
     def image_denied(self, repository: str) -> Ending:
         return Ending(
-            code=self.settings.image_code,
+            code=7,
             message='denied: Permission "artifactregistry.repositories.downloadArtifacts" denied on '
             f'resource "{repository}" (or it may not exist)',
         )

@@ -105,10 +105,9 @@ class Life:
 
     def _deadline_reached(self, at: float) -> None:
         if self.phase is Phase.CAPACITY:
-            self._end(at, State(self.settings.wait_ends_in.value), self.endings.stockout())
+            self._end(at, State.FAILED, self.endings.stockout())
         else:
-            state = State(self.settings.timeout_ends_in.value)
-            self._end(at, state, self.endings.timed_out(self.timeout_s))
+            self._end(at, State.CANCELLED, self.endings.timed_out(self.timeout_s))
 
     # the road to running
 
@@ -153,7 +152,7 @@ class Life:
     def _meet_fate(self, at: float) -> None:
         self.due = None
         if self.fate.ending is not None:
-            self._end(at, State(self.fate.state.value), self.fate.ending)
+            self._end(at, self.fate.state, self.fate.ending)
             return
         tried = min(self.tries, len(self.fate.exits)) - 1
         self.replica_exited(self.fate.replica, self.fate.exits[tried], at, self.fate.termination)

@@ -42,18 +42,23 @@ def accelerator_name(machine: Record) -> str | None:
 
 
 def needs(spec: Record) -> Mapping[str, int]:
-    """What a job charges, by quota metric: accelerators, or vCPUs where a machine has none."""
-    preemptible = spec.scheduling.strategy in (SPOT, LOW_COST, FLEX_START)
+    """What a job charges, by metric: accelerators and vCPUs; nothing on a persistent resource."""
+    strategy = spec.scheduling.strategy
+    preemptible = strategy in (SPOT, LOW_COST, FLEX_START)
+    sold = "FLEX_START" if strategy == FLEX_START else "SPOT" if preemptible else "STANDARD"
     total: dict[str, int] = {}
     if spec.persistent_resource_id:
         return total
     for pool in spec.worker_pool_specs:
         if not pool.machine_spec.machine_type:
             continue
-        name = accelerator_name(pool.machine_spec)
-        one = pool.machine_spec.accelerator_count if name else offers.vcpus(pool.machine_spec.machine_type)
-        metric = offers.metric(name, preemptible=preemptible)
-        total[metric] = total.get(metric, 0) + one * pool.replica_count
+        machine, name = pool.machine_spec.machine_type, accelerator_name(pool.machine_spec)
+        charges = {offers.cpu_metric(machine, sold): offers.vcpus(machine)}
+        if name:
+            charges[offers.metric(name, preemptible=preemptible)] = pool.machine_spec.accelerator_count
+        for metric, one in charges.items():
+            if metric:
+                total[metric] = total.get(metric, 0) + one * pool.replica_count
     return total
 
 

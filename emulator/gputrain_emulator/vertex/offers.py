@@ -6,6 +6,9 @@ Sources, all read 2026-11-20:
  S3 .../machine-learning/training/schedule-jobs-dws
  S4 the quota metrics named by Google's vertex-ai-samples and by live reads; B200, GB200 and
     RTX PRO 6000 follow the same pattern but no live row of them was found
+ S5 users' 429s that name a GPU's and a CPU's metric together, lists of the CPU metrics, and a report of
+    2026-09-05 that all Spot jobs of a new project meet custom_model_training_preemptible_cpus, which is 1
+    there while the CPUs of A2 and G2 have no limit (read 2026-11-27)
 The sizes of machines without accelerators are general knowledge and were not checked against a page.
 """
 
@@ -14,161 +17,54 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from gputrain_emulator import facts, tables
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accelerator:
     """One `AcceleratorType` that custom training takes."""
 
     name: str
-    metric: str  # the part of the quota metric after `custom_model_training_`
-    flex_start: bool  # S3: L4, A100, H100, H200 and B200 only
+    compute: str
+    """As Compute Engine calls it."""
+    flex_start: bool
     regions: frozenset[str]
-    needs_reservation: bool = False
-    needs_hyperdisk: bool = False  # S1: the disk default is hyperdisk-balanced and pd-* does not boot
+    needs_reservation: bool
+    needs_hyperdisk: bool
 
 
-def _accelerator(
-    name: str,
-    metric: str,
-    regions: str,
-    *,
-    flex: bool = False,
-    reserved: bool = False,
-    hyperdisk: bool = False,
-) -> Accelerator:
-    return Accelerator(
-        name=name,
-        metric=metric,
-        flex_start=flex,
-        regions=frozenset(regions.split()),
-        needs_reservation=reserved,
-        needs_hyperdisk=hyperdisk,
-    )
-
-
-_ACCELERATORS = (
-    _accelerator(
-        "NVIDIA_TESLA_T4",
-        "nvidia_t4_gpus",
-        "asia-east1 asia-east2 asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 asia-southeast2"
-        " australia-southeast1 europe-central2 europe-west1 europe-west2 europe-west3 europe-west4"
-        " northamerica-northeast1 southamerica-east1 us-central1 us-east1 us-east4 us-west1 us-west2"
-        " us-west4",
-    ),
-    _accelerator(
-        "NVIDIA_TESLA_V100", "nvidia_v100_gpus", "asia-east1 europe-west4 us-central1 us-east1 us-west1"
-    ),
-    _accelerator(
-        "NVIDIA_TESLA_P4",
-        "nvidia_p4_gpus",
-        "asia-southeast1 australia-southeast1 europe-west4 northamerica-northeast1 us-central1 us-east4"
-        " us-west2",
-    ),
-    _accelerator(
-        "NVIDIA_L4",
-        "nvidia_l4_gpus",
-        "asia-northeast3 asia-south1 asia-southeast1 europe-west2 europe-west4 me-central2"
-        " northamerica-northeast2 us-central1 us-east1 us-east4 us-west1",
-        flex=True,
-    ),
-    _accelerator(
-        "NVIDIA_TESLA_A100",
-        "nvidia_a100_gpus",
-        "asia-northeast3 asia-southeast1 europe-west4 me-west1 us-central1 us-east1 us-west3 us-west4",
-        flex=True,
-    ),
-    _accelerator(
-        "NVIDIA_A100_80GB",
-        "nvidia_a100_80gb_gpus",
-        "asia-southeast1 europe-west4 us-central1 us-east4 us-east5",
-        flex=True,
-    ),
-    _accelerator(
-        "NVIDIA_H100_80GB",
-        "nvidia_h100_gpus",
-        "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 europe-west1 europe-west2 europe-west3"
-        " europe-west4 northamerica-northeast2 us-central1 us-east4 us-east5 us-west1 us-west4",
-        flex=True,
-    ),
-    _accelerator(
-        "NVIDIA_H100_MEGA_80GB",
-        "nvidia_h100_mega_gpus",
-        "asia-east1 asia-northeast1 asia-southeast1 australia-southeast1 europe-north1 europe-west1"
-        " europe-west3 europe-west4 us-central1 us-east4 us-east5 us-west1 us-west4",
-    ),
-    _accelerator(
-        "NVIDIA_H200_141GB",
-        "nvidia_h200_gpus",
-        "asia-south1 asia-south2 europe-west1 europe-west4 us-central1 us-east4 us-east5 us-south1 us-west1",
-        flex=True,
-        hyperdisk=True,
-    ),
-    _accelerator(
-        "NVIDIA_B200",
-        "nvidia_b200_gpus",
-        "asia-northeast1 asia-southeast1 europe-west4 us-central1 us-east1 us-east4 us-south1 us-west2"
-        " us-west3",
-        flex=True,
-        hyperdisk=True,
-    ),
-    _accelerator("NVIDIA_GB200", "nvidia_gb200_gpus", "us-central1 us-east4", reserved=True, hyperdisk=True),
-    _accelerator(
-        "NVIDIA_RTX_PRO_6000",
-        "nvidia_rtx_pro_6000_gpus",
-        "asia-south2 asia-southeast1 europe-west4 us-central1 us-east1 us-east4",
-    ),
-)
-
-ACCELERATORS = MappingProxyType({row.name: row for row in _ACCELERATORS})
-
-#: Machine type -> (the one accelerator it carries, how many): S1.
-FIXED_SHAPES = MappingProxyType(
+ACCELERATORS = MappingProxyType(
     {
-        "a2-highgpu-1g": ("NVIDIA_TESLA_A100", 1),
-        "a2-highgpu-2g": ("NVIDIA_TESLA_A100", 2),
-        "a2-highgpu-4g": ("NVIDIA_TESLA_A100", 4),
-        "a2-highgpu-8g": ("NVIDIA_TESLA_A100", 8),
-        "a2-megagpu-16g": ("NVIDIA_TESLA_A100", 16),
-        "a2-ultragpu-1g": ("NVIDIA_A100_80GB", 1),
-        "a2-ultragpu-2g": ("NVIDIA_A100_80GB", 2),
-        "a2-ultragpu-4g": ("NVIDIA_A100_80GB", 4),
-        "a2-ultragpu-8g": ("NVIDIA_A100_80GB", 8),
-        "a3-highgpu-1g": ("NVIDIA_H100_80GB", 1),
-        "a3-highgpu-2g": ("NVIDIA_H100_80GB", 2),
-        "a3-highgpu-4g": ("NVIDIA_H100_80GB", 4),
-        "a3-highgpu-8g": ("NVIDIA_H100_80GB", 8),
-        "a3-megagpu-8g": ("NVIDIA_H100_MEGA_80GB", 8),
-        "a3-ultragpu-8g": ("NVIDIA_H200_141GB", 8),
-        "a4-highgpu-8g": ("NVIDIA_B200", 8),
-        "a4x-highgpu-4g": ("NVIDIA_GB200", 4),
-        "g2-standard-4": ("NVIDIA_L4", 1),
-        "g2-standard-8": ("NVIDIA_L4", 1),
-        "g2-standard-12": ("NVIDIA_L4", 1),
-        "g2-standard-16": ("NVIDIA_L4", 1),
-        "g2-standard-24": ("NVIDIA_L4", 2),
-        "g2-standard-32": ("NVIDIA_L4", 1),
-        "g2-standard-48": ("NVIDIA_L4", 4),
-        "g2-standard-96": ("NVIDIA_L4", 8),
-        "g4-standard-48": ("NVIDIA_RTX_PRO_6000", 1),
-        "g4-standard-96": ("NVIDIA_RTX_PRO_6000", 2),
-        "g4-standard-192": ("NVIDIA_RTX_PRO_6000", 4),
-        "g4-standard-384": ("NVIDIA_RTX_PRO_6000", 8),
+        row["accelerator"]: Accelerator(
+            name=row["accelerator"],
+            compute=row["compute"],
+            flex_start=row["flex_start"] == "yes",
+            regions=frozenset(row["regions"].split()),
+            needs_reservation=row["needs_reservation"] == "yes",
+            needs_hyperdisk=row["needs_hyperdisk"] == "yes",
+        )
+        for row in tables.records("vertex_accelerators.csv")
     }
 )
+
+_NOT_SOLD = (
+    "a4x-maxgpu-4g-metal", "a4x-maxgpu-4g-metal-nolssd", "a4x-highgpu-4g-nolssd", "a3-ultragpu-8g-nolssd",
+    "a3-edgegpu-8g", "a3-edgegpu-8g-nolssd", "g4-standard-6", "g4-standard-12", "g4-standard-24",
+)  # fmt: skip
+_NAMES = {row.compute: row.name for row in ACCELERATORS.values()}
+FIXED_SHAPES = MappingProxyType(
+    {
+        one.name: (_NAMES[one.accelerator], one.gpus)
+        for one in facts.machines().values()
+        if one.accelerator and one.name not in _NOT_SOLD
+    }
+)
+"""Machine type -> the one accelerator it carries, how many: S1."""
 
 _UP_TO_4 = ((1, 2, 4), (1, 2, 4), (1, 2, 4), (2, 4), (4,), (4,))
 _UP_TO_8 = ((1, 2, 4, 8), (1, 2, 4, 8), (2, 4, 8), (4, 8), (8,), (8,))
-_N1_ROWS = MappingProxyType(
-    {  # vCPUs -> the row of the tables above: stricter than Compute (S1)
-        2: 0,
-        4: 0,
-        8: 1,
-        16: 2,
-        32: 3,
-        64: 4,
-        96: 5,
-    }
-)
+_N1_ROWS = MappingProxyType({2: 0, 4: 0, 8: 1, 16: 2, 32: 3, 64: 4, 96: 5})
+"""vCPUs -> the row of the tables above: stricter than Compute (S1)."""
 _N1_COUNTS = MappingProxyType(
     {
         "NVIDIA_TESLA_T4": _UP_TO_4,
@@ -202,21 +98,13 @@ CPU_MACHINES = (
     | _sizes("m1-megamem", "96")
 )
 
-#: Where custom training runs: S2, with the regions of its feature table.
-REGIONS = frozenset().union(*(row.regions for row in _ACCELERATORS)) | {
-    "africa-south1",
-    "asia-northeast2",
-    "asia-southeast2",
-    "australia-southeast2",
-    "europe-southwest1",
-    "europe-west6",
-    "europe-west8",
-    "europe-west9",
-    "europe-west12",
-    "me-central1",
-    "northamerica-northeast2",
+_OTHER_REGIONS = (
+    "africa-south1", "asia-northeast2", "asia-southeast2", "australia-southeast2", "europe-southwest1",
+    "europe-west6", "europe-west8", "europe-west9", "europe-west12", "me-central1", "northamerica-northeast2",
     "southamerica-west1",
-}
+)  # fmt: skip
+REGIONS = frozenset(_OTHER_REGIONS).union(*(row.regions for row in ACCELERATORS.values()))
+"""Where custom training runs: S2, with the regions of its feature table."""
 
 
 def allowed_counts(machine_type: str, accelerator: str) -> tuple[int, ...]:
@@ -238,11 +126,34 @@ def offered(machine_type: str, region: str) -> bool:
 
 
 def vcpus(machine_type: str) -> int:
-    """The vCPUs of a machine whose name ends with them (N1 and the machines without accelerators)."""
-    return int(machine_type.rpartition("-")[2])
+    """The vCPUs of a machine: in its name where that ends with them, else as Compute Engine lists it."""
+    last = machine_type.rpartition("-")[2]
+    return int(last) if last.isdigit() else facts.machines()[machine_type].vcpus
 
 
-def metric(accelerator: str | None, *, preemptible: bool) -> str:
-    """The quota metric that a job charges: Spot and flex-start use the preemptible one (S3, S4)."""
-    what = "cpus" if accelerator is None else ACCELERATORS[accelerator].metric
-    return f"aiplatform.googleapis.com/custom_model_training_{'preemptible_' if preemptible else ''}{what}"
+_METRIC = "aiplatform.googleapis.com/custom_model_training_"
+
+
+def metric(accelerator: str, *, preemptible: bool) -> str:
+    """The metric that a job's GPUs charge: Spot and flex-start use the preemptible one (S3, S4)."""
+    row = facts.gpu_quotas()[ACCELERATORS[accelerator].compute]
+    return row.vertex_preemptible_metric if preemptible else row.vertex_metric
+
+
+def cpu_metric(machine_type: str, strategy: str) -> str:
+    """The metric that a job's vCPUs charge (S5); empty where no text names one.
+
+    A Spot job of any machine charges the preemptible vCPUs. Nobody has reported it of flex-start.
+    """
+    if strategy == "FLEX_START":
+        return ""
+    if strategy == "SPOT":
+        return f"{_METRIC}preemptible_cpus"
+    what = _CPUS.get(machine_type.partition("-")[0])
+    return f"{_METRIC}{what}" if what else ""
+
+
+_CPUS = {
+    "n1": "cpus", "e2": "cpus", "n2": "n2_cpus", "n4": "n4_cpus", "c2": "c2_cpus", "m1": "m1_cpus",
+    "g2": "g2_cpus", "a2": "a2_cpus", "a3": "a3_cpus",
+}  # fmt: skip

@@ -34,6 +34,8 @@ def create(call: Call) -> dict[str, Any]:
     _count_request(call, region)
     if "jobSpec" not in call.body:
         raise _refusal(listed(("job_spec", "Required field is not set.")))
+    if any("pythonPackageSpec" in pool for pool in call.body["jobSpec"].get("workerPoolSpecs", ())):
+        raise ApiError.unimplemented("aiplatform.customJobs.create with a pythonPackageSpec")
     message = Record(messages.message("google.cloud.aiplatform.v1.CustomJob"), call.body)
     try:
         check(message, _place(call, region))
@@ -129,15 +131,6 @@ def get_operation(call: Call) -> dict[str, Any]:
 @SERVICE.method("aiplatform.operations.wait", permission="-")
 def wait_operation(call: Call) -> dict[str, Any]:
     return _operation(call)
-
-
-@SERVICE.method("aiplatform.persistentResources.get", pool="aiplatform.requests")
-def get_persistent_resource(call: Call) -> dict[str, Any]:
-    region, ident = _region(call), call.params["name"].rpartition("/")[2]
-    if (call.owner.id, region, ident) not in call.world.part(Vertex).persistent_resources:
-        raise ApiError(404, f"The PersistentResource {call.params['name']} is not found.")
-    name = f"projects/{call.owner.number}/locations/{region}/persistentResources/{ident}"
-    return {"name": name, "state": "RUNNING"}
 
 
 @SERVICE.method("aiplatform.tensorboards.get", pool="aiplatform.requests")

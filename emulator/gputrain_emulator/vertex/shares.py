@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from gputrain_emulator import facts
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.quotas import Key, Quotas
-from gputrain_emulator.runtime import NoRuntime
 from gputrain_emulator.vertex.endings import OverQuota
 from gputrain_emulator.vertex.job import Job
 from gputrain_emulator.world import World
@@ -76,22 +75,23 @@ class Link:
         self.world.ledger.start_meter(self.job.name, self._price_usd_h())
         self.job.starting = tuple(replicas)
         self.world.runtime.start_job(self.job)
-        return self._real
+        return self.world.runtime.is_real
 
     def stop(self) -> bool:
         self.world.runtime.stop_job(self.job)
-        return self._real
-
-    @property
-    def _real(self) -> bool:
-        return not isinstance(self.world.runtime, NoRuntime)
+        return self.world.runtime.is_real
 
     def _price_usd_h(self) -> float:
-        """Compute Engine's price of the machines; Vertex AI's own fee on top of it is not known."""
+        """Compute Engine's price of the machines, and 15 % of their on-demand price as Vertex AI's fee.
+
+        Source: SKUs of a billing report of 2025-08, us-central1; Spot and flex-start pay the same fee.
+        """
         scheduling = self.job.document["jobSpec"].get("scheduling", {})
         model = scheduling.get("strategy", "STANDARD")
+        region = self.job.region
         return sum(
-            count * facts.price_usd_h(kind, self.job.region, model)
+            count
+            * (facts.price_usd_h(kind, region, model) + 0.15 * facts.price_usd_h(kind, region, "STANDARD"))
             for kind, count in self.job.machines.items()
         )
 

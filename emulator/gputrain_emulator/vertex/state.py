@@ -93,9 +93,7 @@ class Vertex:
             ask=ask,
             capacity=link,
             runner=link,
-            endings=Endings(
-                settings=self.settings, project_number=project.number, job_id=job.id, region=region
-            ),
+            endings=Endings(project_number=project.number, job_id=job.id, region=region),
             settings=self.settings,
             fate=self._fate_of(document["displayName"]),
             created=self.world.clock.now(),

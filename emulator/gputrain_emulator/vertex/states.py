@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from gputrain_emulator.vertex.endings import Ending, EndState
+from gputrain_emulator.vertex.endings import Ending
 
 
 class State(Enum):
@@ -58,7 +58,7 @@ class Fate:
     run_s: float | None = None
     provision_s: float | None = None
     ending: Ending | None = None
-    state: EndState = EndState.FAILED
+    state: State = State.FAILED
     termination: str = ""
 
 

@@ -4,38 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-import attrs
-
-from gputrain.arguments import refusing
-from gputrain.backends.base import JobRef, LogPage, Orphan, Request, Start
-from gputrain.backends.compute import cleanup, images, networks, offers, preflight, render
-from gputrain.backends.compute.cache import CALL_S, FEW, Glances
+from gputrain.backends.base import Bundle, LogPage, Machine, Request, Status
+from gputrain.backends.compute import offers, preflight
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.cleanup import Remains
-from gputrain.backends.compute.gang import Gangs
-from gputrain.backends.compute.logs import Logs
-from gputrain.backends.compute.look import Looks
-from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames
-from gputrain.backends.compute.queue import Queue
-from gputrain.backends.compute.recorder import VmRecorder
-from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
+from gputrain.backends.compute.flex_queue import FlexQueue
+from gputrain.backends.compute.logs import LogFolder, Logs
+from gputrain.backends.compute.reports import GuestReports
+from gputrain.backends.compute.request import AttemptVms, build
+from gputrain.backends.compute.settings import NAME, ROWS, ComputeSettings, read_settings
+from gputrain.backends.compute.status import FEW, Looks
+from gputrain.backends.compute.vms import Vms
 from gputrain.backends.google import GoogleBackend
-from gputrain.catalog import GpuNetworking, Service, region_of
-from gputrain.gcp import Access, Api, Objects
-from gputrain.gcp.endpoints import asked_for
-from gputrain.gcp.pace import Pace
-from gputrain.gcp.registry import by_digest, pinned
-from gputrain.gcp.shared import Found
-from gputrain.gcp.uploads import Progress
-from gputrain.lifecycle import Observation, State
+from gputrain.catalog import GpuNetworking, Service
+from gputrain.doctor import Checks
+from gputrain.google import GoogleClient, Objects
+from gputrain.google.cache import Found, Pace
+from gputrain.google.endpoints import asked_for
+from gputrain.google.storage import Progress
+from gputrain.jobstore import Attempt, JobRecord
 from gputrain.planning import Candidate, Fact, Supply
-from gputrain.preflight import Checks
-from gputrain.quota.book import Book
-from gputrain.records import WITHDRAWN, BucketBoard, DamagedRecordError, Record
+from gputrain.quota.model import QuotaSnapshot
 from gputrain.spec import TrainingSpec
+
+LOGS_S = 1.0
+"""Of many jobs that are followed, one a second has its log read."""
 
 
 class ComputeEngine(GoogleBackend[ComputeSettings]):
@@ -46,13 +41,15 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     Args:
         project: the project's id.
-        regions: where to run, in order of preference; the bucket lies in the first.
+        regions: where to run, in order of preference; the bucket lies in the first. ``any`` among them stands
+            for all others, the cheapest first.
         bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, status and logs.
         image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
             NAME``; the repository ``gputrain`` of the first region unless said.
         service_account: the account that the VMs run as; ``gputrain@PROJECT.iam.gserviceaccount.com``
             unless said.
-        network: VPC network of the first interface.
+        network: VPC network of the first interface: its name, or ``projects/HOST/global/networks/NAME`` of a
+            Shared VPC, in whose host project all subnetworks are looked for then.
         subnetwork: its subnetwork in every region, where the network is not in auto mode.
         gpu_subnetworks: subnetworks of the further interfaces, in order, for several machines of a family
             whose GPUs talk through networks of their own (A3, A4).
@@ -61,6 +58,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         nccl_plugin, nccl_daemon: where NCCL's plugin and its daemon come from, instead of the catalog's.
         boot_image, image_family: instead of the image family that suits the GPU.
         disk_gib, disk_type: of the boot disk.
+        kms_key: full name of a key that encrypts the boot disk.
         placement_policy: a compact placement policy in the region, for jobs of several nodes.
         python: path of the Python to run on the image (or in the container); found out unless said.
         driver_wait_s: how long the NVIDIA driver may take to come up.
@@ -84,9 +82,9 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     'compute'
     """
 
+    name = NAME
     _service = Service.COMPUTE
 
-    @refusing(ROWS)
     def __init__(
         self, project: str, *, regions: Sequence[str], bucket: str,
         image_repository: str | None = None, service_account: str | None = None,
@@ -94,55 +92,31 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         gpu_networking: str | GpuNetworking = GpuNetworking.AUTO,
         nccl_plugin: str | None = None, nccl_daemon: str | None = None,
         boot_image: str | None = None, image_family: str | None = None,
-        disk_gib: int = 200, disk_type: str | None = None, placement_policy: str | None = None,
+        disk_gib: int = 200, disk_type: str | None = None, kms_key: str | None = None,
+        placement_policy: str | None = None,
         python: str | None = None, driver_wait_s: int = 600, external_ip: bool = False,
         check_network: bool = True, secure_boot: bool = False, os_login: bool = True,
         network_tags: Sequence[str] = (), capacity_advice: bool = True, poll_s: float = 5.0,
         endpoints: Any = None, credentials: Any = None, progress: Progress | None = None,
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        settings = read_settings(
-            project=project, regions=regions, bucket=bucket, image_repository=image_repository,
-            service_account=service_account, network=network, subnetwork=subnetwork,
-            gpu_subnetworks=gpu_subnetworks, gpu_networking=gpu_networking, nccl_plugin=nccl_plugin,
-            nccl_daemon=nccl_daemon, boot_image=boot_image, image_family=image_family, disk_gib=disk_gib,
-            disk_type=disk_type, python=python, placement_policy=placement_policy,
-            driver_wait_s=driver_wait_s, external_ip=external_ip, check_network=check_network,
-            secure_boot=secure_boot, os_login=os_login, network_tags=network_tags,
-            capacity_advice=capacity_advice, poll_s=poll_s, endpoints=endpoints, credentials=credentials,
-            progress=progress, sleep=sleep, now=now,
-        )  # fmt: skip
-        access = Access(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
+        given = locals()
+        settings = read_settings(**{name: given[name] for name in ROWS})
+        access = GoogleClient(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
         super().__init__(settings, access, progress)
-        home = settings.bucket
-        self._calls = Calls(access=access)
-        self._stored = Objects(access, home.name)
-        self._board = BucketBoard(access, home)
-        self._queue = Queue(calls=self._calls)
-        self._gangs = Gangs(calls=self._calls, bucket=home, board=self._board, queue=self._queue)
-        self._recorder = VmRecorder(settings=settings, board=self._board, gangs=self._gangs)
-        self._looks = Looks(self._calls, home, self._stored, settings.service_account, self._queue)
-        self._glances = Glances(self._looks, now)
-        self._turns = Pace(each_s=CALL_S, few=FEW, now=now)
-        self._remains = Remains(self._gangs, now)
-        self._logs = Logs(calls=self._calls, bucket=home, stored=self._stored, now=now)
+        calls = self._calls = Calls(access=access)
+        stored, queue = Objects(access, settings.bucket.name), FlexQueue(calls=calls)
+        reports = GuestReports(stored=stored, bucket=settings.bucket)
+        self.poll_s = settings.poll_s
+        self._vms = Vms(calls=calls, queue=queue, reports=reports)
+        self._looks = Looks(calls, queue, reports, settings.service_account, settings.home_label)
+        self._logs = Logs(calls=calls, stored=stored, now=access.now)
+        self._turns = Pace(each_s=LOGS_S, few=FEW, now=access.now)
 
     @classmethod
-    def for_ref(cls, ref: JobRef, **arguments: Any) -> ComputeEngine:
+    def for_job(cls, ref: Any, record: JobRecord, **arguments: Any) -> ComputeEngine:
         """The backend that a job's name speaks of, with the default credentials unless some are given."""
-        place = JobPlace.parse(ref.place)
-        bucket = place.bucket.uri("").rstrip("/")
-        return cls(ref.project, regions=[region_of(place.zone)], bucket=bucket, **arguments)
-
-    @property
-    def name(self) -> str:
-        """``compute``."""
-        return NAME
-
-    @property
-    def poll_s(self) -> float:
-        """Seconds between two looks; all jobs of a zone share one list."""
-        return self._settings.poll_s
+        return cls(ref.project, regions=record.regions_of(NAME), bucket=f"gs://{ref.home}", **arguments)
 
     @property
     def supply(self) -> Supply:
@@ -156,145 +130,77 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def _questions(self, wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
         return offers.questions(self._access, wanted, has_advice=self._settings.capacity_advice)
 
-    def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
-        return offers.fact(one, book, found)
+    @property
+    def _quota_options(self) -> Mapping[str, Any]:
+        return {"disk_gib": self._settings.disk_gib, "disk_type": self._settings.disk_type}
 
-    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:
+    def _fact(self, one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
+        return offers.fact(one, snapshot, found)
+
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
         """What jobs need, or this one: looked at all at once; nothing is made."""
-        return preflight.preflight(self._calls, self._settings, spec, wanted, job_id)
+        return preflight.preflight(self._access, self._settings, spec, wanted)
 
-    def render(self, start: Start) -> Request:
-        """A draft of the VMs that would be made. Pure."""
-        addresses = self._addresses(Api.STORAGE, Api.COMPUTE, Api.SECRETMANAGER)
-        body = render.body(start, self._settings, addresses)
-        ref = self._recorder.ref(start.candidate.place, start.job_id)
-        return Request(ref=ref, candidate=start.candidate, body=body, names=tuple(body["job"]["names"]))
-
-    def complete(self, request: Request) -> Request:
-        """The request as it is sent: with what the images are today.
+    def build_request(
+        self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
+    ) -> Request:
+        """As of `Backend`.
 
         Raises:
             NoWayOutError: the VMs would reach nothing.
             RequestError, AccessError: an image is not there.
         """
-        draft = request.body
-        networks.check_ways_out(self._access, self._settings, draft)
-        # Each image is asked for anew: its tag or family may have moved since the last submit.
-        (disk,), container = draft["properties"]["disks"], draft["job"]["image"]
-        source = images.newest(self._calls, disk["initializeParams"]["sourceImage"])
-        disks = [{**disk, "initializeParams": {**disk["initializeParams"], "sourceImage": source}}]
-        job = {**draft["job"], "image": container and pinned(self._access, container)}
-        whole = {**draft, "job": job, "properties": {**draft["properties"], "disks": disks}}
-        return attrs.evolve(request, body=render.call(whole), image=by_digest(job["image"] or ""))
+        return build(self._calls, self._settings, record.job_id, spec, attempt, candidate, bundle)
 
-    def create(self, request: Request) -> JobRef:
-        """Make the gang, all of it or none.
-
-        Raises:
-            CapacityError: the zone has no room, and nothing is left of the try.
-            QuotaExceededError, AccessError, RequestError: as Compute Engine answers.
-            TransientError: no answer came; ask again with the same request.
-        """
+    def launch(self, request: Request) -> str:
+        """As of `Backend`; the zone."""
         with self._reader.corrected():
-            self._gangs.make(request)
-        self._glances.forget(request.ref.name)
-        return request.ref
+            return self._vms.launch(request)
 
-    def recorder(self) -> VmRecorder:
-        """The records of this bucket."""
-        return self._recorder
+    def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
+        """As of `Backend`: one list for all, and few calls for each that changes."""
+        return self._looks.inspect_many(records)
 
-    def observe(self, ref: JobRef) -> Observation:
-        """One look at the job; all jobs of a zone share a list, and one that runs costs no call of its own.
+    def terminate(self, record: JobRecord, grace_s: float) -> None:
+        """As of `Backend`."""
+        self._vms.terminate(record, grace_s)
 
-        Raises:
-            JobLostError: there is no such job.
-        """
-        return self._look(ref)[1]
+    def machines(self, job_id: str = "") -> Sequence[Machine]:
+        """As of `Backend`: VMs that are not on their way out, and what is in Google's flex-start queue."""
+        return self._vms.machines(self._settings.home_label, job_id)
 
-    def _look(self, ref: JobRef) -> tuple[Record, Observation]:
-        known, glimpsed = self._recorder.known, self._recorder.glimpsed
-        return self._glances.look(ref.name, lambda: known(ref), lambda: glimpsed(ref))
+    def remove(self, machines: Sequence[Machine]) -> None:
+        """As of `Backend`."""
+        self._vms.remove(machines)
 
-    def tidy(self, ref: JobRef, seen: Observation) -> None:
-        """End what is left of a gang that cannot go on, as a look saw it."""
-        self._remains.leave_queue(self._board, ref.name, seen)
-        record = partial(self._recorder.known, ref)
-        if unneeded := self._remains.of(ref.name, seen, record):
-            self._remains.end(VmNames.of(record()), seen, unneeded)
-
-    def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
-        """Lines that all nodes wrote since ``cursor``; of many jobs by turns. Raises as `observe`."""
-        gang, is_over = self._writers(ref)
-        if not is_over and not self._turns.take(ref.name):
+    def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
+        """As of `Backend`, after those of the attempts before it; of many jobs by turns."""
+        folder, is_over = self._log_folder(record), self._is_over(record)
+        if not folder.attempts or not (is_over or self._turns.take(record.job_id)):
             return LogPage(lines=(), cursor=cursor)
-        return self._logs.read(gang, cursor, is_over=is_over)
+        return self._logs.read(folder, cursor, is_over=is_over)
 
-    def cursor_near_end(self, ref: JobRef, lines: int) -> str:
-        """As of `FindsTheEnd`, by the lines' usual length. Raises as `observe`."""
-        gang, is_over = self._writers(ref)
-        return self._logs.near_end(gang, lines, is_over=is_over)
+    def cursor_near_end(self, record: JobRecord, lines: int) -> str:
+        """As of `Backend`, by the lines' usual length."""
+        folder = self._log_folder(record)
+        return self._logs.near_end(folder, lines, is_over=self._is_over(record)) if folder.attempts else ""
 
-    def _writers(self, ref: JobRef) -> tuple[VmNames, bool]:
-        """The VMs of the present attempt, and whether they write no more."""
-        record, seen = self._look(ref)
-        is_over = seen.state is State.INTERRUPTED or (seen.state is not None and seen.state.is_terminal)
-        return VmNames.of(record), is_over
+    def ssh_command(self, record: JobRecord, node_rank: int = 0) -> str:
+        """As of `Backend`, through Identity-Aware Proxy."""
+        return AttemptVms.of(record).ssh_command(self._settings.project, node_rank)
 
-    def cancel(self, ref: JobRef) -> None:
-        """End the job: its ranks may save, then its VMs go; nobody starts it again. Raises as `observe`.
+    def _log_folder(self, record: JobRecord) -> LogFolder:
+        here = [one.id for one in record.history if one.has_run and one.option.backend == NAME]
+        vms = AttemptVms.of(record) if record.attempt is not None else None
+        return LogFolder(
+            prefix=self._settings.bucket.object_name("jobs", record.job_id, ""),
+            attempts=tuple([*here, vms.attempt] if vms else here),
+            zone=vms.zone if vms else "",
+            names=vms.names if vms else (),
+            most=TrainingSpec.from_dict(record.spec).num_nodes,
+        )
 
-        Raises:
-            AccessError, RequestError, TransientError: VMs could not be deleted, or its end not written down.
-            DamagedRecordError: only what lists show of it could be ended, since nobody knows what it has.
-        """
-        try:
-            record = self._recorder.known(ref)
-        except DamagedRecordError as error:
-            self._recorder.end(ref.name)  # its guests are told, and may save
-            self._remains.end_unread(error, lambda: self._left_of(ref.name), self._access.sleep)
-            raise
-        seen, is_last = self._looks.observe(record), record.over != WITHDRAWN and not record.unread
-        is_over = seen.state is not None and seen.state.is_terminal and is_last
-        if is_over and "queue" not in seen.raw and self._recorder.has_come(record):
-            return  # else it never ran, or others start it again
-        over, refused = self._recorder.end(ref.name)
-        self._remains.let_save(over or record, self._looks.observe, self._access.sleep)
-        self._glances.forget(ref.name)
-        self._gangs.end(VmNames.to_end(over or record))
-        if refused is not None:
-            raise refused
-
-    def orphans(self) -> tuple[Orphan, ...]:
-        """VMs that bear our label and have no living job, with what each costs an hour.
-
-        Raises:
-            TransientError: they could not all be listed.
-        """
-        return self._left_of()
-
-    def _left_of(self, job_id: str = "") -> tuple[Orphan, ...]:
-        home = self._settings.home_label
-        return cleanup.orphans(self._calls, self._queue, self._board, self._looks, home, job_id)
-
-    def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
-        """Delete the `orphans`, or those of them that were seen before; those that were asked to go.
-
-        Raises:
-            GputrainError: the first refusal; all others were asked to go first, as each of them may bill.
-        """
-        seen = None if only is None else {(one.place, one.name) for one in only}
-        found = self.orphans()
-        return self._remains.remove(one for one in found if seen is None or (one.place, one.name) in seen)
-
-    def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
-        """The command with which a person gets to a node, through Identity-Aware Proxy."""
-        return VmNames.of(self._recorder.known(ref)).ssh_command(ref.project, node_rank)
-
-    def _asks(self, ref: JobRef) -> tuple[Objects, str]:
-        job = JobObjects(bucket=self._settings.bucket, job_id=ref.name)
-        return self._stored, job.attempt(VmNames.of(self._recorder.known(ref)).attempt)
-
-    def find(self, *, name: str = "") -> tuple[JobRef, ...]:
-        """Jobs of this bucket, newest first; those whose name starts with ``name``. Raises as `entries`."""
-        return self._recorder.find(name)
+    def _is_over(self, record: JobRecord) -> bool:
+        """Whether nothing more is written, as the record says or the last look saw."""
+        attempt = record.attempt
+        return record.has_ended or attempt is None or self._looks.saw_end_of(attempt.id)

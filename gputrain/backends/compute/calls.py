@@ -1,4 +1,6 @@
-"""The calls to Compute Engine: VMs are made and removed through Google's own client, all else is REST.
+"""The calls to Compute Engine, and what its operations say went wrong.
+
+VMs are made and removed through Google's own client, all else is REST.
 
 A request is the JSON that the plan shows, read strictly by the client's own types: a field that Google does
 not know is refused here and never sent. The client's traps are kept out (google-cloud-compute 1.56.0,
@@ -9,35 +11,40 @@ process that only watches does without it.
 A list asks for the few fields that are looked at (``fields=``), so that 1,000 VMs are 33 KB, packed; the
 official client cannot ask for less than everything. See ``docs/design/decisions/`` for the figures.
 
-Operations that are under way in one zone are looked at together, so the wait costs a zone two calls a second
-at most, however many submits wait. ``zoneOperations.wait`` is not called: each is billed to the heavy-weight
-read quota of the whole project (documented, read 2026-11-20).
+``zoneOperations.wait`` is not called: each is billed to the heavy-weight read quota of the whole project
+(documented, read 2026-11-20).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
 
-from gputrain.errors import TransientError
-from gputrain.gcp import LABEL_JOB, Access, Api, Listing, MissingError
-from gputrain.gcp.forms import Json, value_of
-from gputrain.gcp.places import aggregated
-from gputrain.gcp.shared import Shared
-from gputrain.retry import LOOK, READ, WRITE, Policy
-from gputrain.threads import new_lock
+from gputrain.errors import GputrainError, TransientError
+from gputrain.google import (
+    LABEL_JOB,
+    Api,
+    GoogleClient,
+    Listing,
+    MissingError,
+    most_severe,
+    operation_error,
+    to_error,
+)
+from gputrain.google.compute_lists import list_all_zones
+from gputrain.google.forms import Json, value_of
+from gputrain.retry import LOOK, WRITE, Policy
+
+log = logging.getLogger("gputrain")
 
 EVERY_S = 0.5
 """Between two looks: the end of an operation is seen within a second, the answer's own way included."""
 
 LONGEST_S = 300.0
 """What nobody saw done in so long is looked at by the names of what it makes."""
-
-NAMES_A_LIST = 50
-"""Operations that one list is asked for by name: their filter must fit a URL."""
 
 INSTANCE_FIELDS = "name,id,status,labels"
 OPERATION_FIELDS = (
@@ -53,53 +60,14 @@ _RESOURCES = {
 }
 
 
-class _Waiting:
-    """The operations that somebody waits for, by zone, and what the last look at a zone's told."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._lock = new_lock()
-        self._names: dict[str, list[str]] = {}
-        self.looks: Shared[str, Mapping[str, Json]] = Shared(fresh_s=EVERY_S * 0.9, now=now)
-
-    @contextmanager
-    def joined(self, zone: str, name: str) -> Iterator[None]:
-        with self._lock:
-            self._names.setdefault(zone, []).append(name)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._names[zone].remove(name)
-
-    def names(self, zone: str) -> list[str]:
-        with self._lock:
-            return sorted(set(self._names[zone]))
-
-
 @attrs.define(kw_only=True, eq=False)
 class Calls:
     """Compute Engine as one project sees it."""
 
-    access: Access
-    _waiting: _Waiting = attrs.field(init=False)
+    access: GoogleClient
 
-    @_waiting.default
-    def _nobody_waits(self) -> _Waiting:
-        return _Waiting(self.access.now)
-
-    def start(
-        self,
-        zone: str,
-        method: str,
-        body: Mapping[str, Any],
-        request_id: str,
-        *,
-        before: Callable[[], object] = lambda: None,
-    ) -> Json:
+    def start(self, zone: str, method: str, body: Mapping[str, Any], request_id: str) -> Json:
         """The one write that makes VMs, ``insert`` or ``bulkInsert``; the operation. Repeatable by its id.
-
-        Args:
-            before: called before each time that it is sent.
 
         Raises:
             PreconditionError: a VM of one of the names exists.
@@ -112,12 +80,7 @@ class Calls:
         else:
             name, call = "instance_resource", self._instances().insert_unary
         asked[name] = message(method, body)
-
-        def sent(**options: Any) -> Any:
-            before()
-            return call(**options)
-
-        return self._written(sent, asked, f"create the VMs in {zone}")
+        return self._written(call, asked, f"create the VMs in {zone}")
 
     def delete(self, zone: str, name: str, request_id: str, *, policy: Policy = WRITE) -> Json:
         """Delete a VM; the operation.
@@ -168,26 +131,14 @@ class Calls:
             TransientError: it was not done after `LONGEST_S`.
         """
         name, waited_s = str(operation["name"]), 0.0
-        with self._waiting.joined(zone, name):
-            while operation.get("status") != "DONE":
-                if waited_s > LONGEST_S:
-                    raise TransientError(f"{name} in {zone} is not done after {waited_s:g} s")
-                self.access.sleep(EVERY_S)
-                waited_s += EVERY_S
-                seen = self._waiting.looks.get(zone, lambda: self._awaited(zone))
-                operation = dict(seen.get(name) or operation)
+        while operation.get("status") != "DONE":
+            if waited_s > LONGEST_S:
+                raise TransientError(f"{name} in {zone} is not done after {waited_s:g} s")
+            pause_s = max(EVERY_S, waited_s / 20)  # 16 submits side by side stay within their quota
+            self.access.sleep(pause_s)
+            waited_s += pause_s
+            operation = self.operation(zone, name)
         return operation
-
-    def _awaited(self, zone: str) -> dict[str, Json]:
-        wanted = self._waiting.names(zone)
-        if len(wanted) == 1:
-            return {name: self.operation(zone, name) for name in wanted}
-        found: dict[str, Json] = {}
-        for first in range(0, len(wanted), NAMES_A_LIST):
-            names = "|".join(wanted[first : first + NAMES_A_LIST])
-            listed = self.operations(zone, f'name eq "{names}"', policy=READ)
-            found |= {str(one["name"]): one for one in listed.seen}
-        return found
 
     def operations(self, zone: str, wanted: str, *, policy: Policy = LOOK) -> Listing[Json]:
         """The zone's operations that a filter takes, of the last fortnight."""
@@ -208,8 +159,8 @@ class Calls:
     def all_instances(self, wanted: str) -> Listing[Json]:
         """The project's VMs that a filter takes, each with its ``zone``."""
         fields = f"{INSTANCE_FIELDS},zone,machineType,scheduling"
-        found = aggregated(self.access, "instances", fields=fields, wanted=wanted, policy=LOOK)
-        return found.listing.map(dict)
+        found = list_all_zones(self.access, "instances", fields=fields, wanted=wanted, policy=LOOK)
+        return found.listing
 
     def serial(self, zone: str, name: str, start: int) -> Json:
         """What a VM wrote to its serial port from an offset on, as far as the last MiB holds it.
@@ -223,7 +174,7 @@ class Calls:
 
     def _list(self, collection: str, wanted: str, fields: str, policy: Policy = LOOK) -> Listing[Json]:
         params = {"filter": wanted, "maxResults": "500", "fields": fields}
-        return self.access.pages(
+        return self.access.list_all(
             self.url(collection), action=f"list {collection}", params=params, policy=policy
         )
 
@@ -258,3 +209,60 @@ def plain(answer: Any) -> Json:
 def ours() -> str:
     """The list filter that takes our VMs."""
     return f"labels.{LABEL_JOB}:*"
+
+
+def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
+    """What went wrong; empty for a success.
+
+    A status code may be missing beside ``error.errors``, and stand alone: with words that say no more.
+    """
+    error = operation.get("error")
+    errors = error.get("errors") if isinstance(error, dict) else ()
+    told = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
+    if not told and (error or _status(operation)):
+        told = [{"message": operation.get("httpErrorMessage")}]
+    return tuple(told)
+
+
+def is_taken(errors: Iterable[Json]) -> bool:
+    """Whether something bears a name that was asked for."""
+    return any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors)
+
+
+def _status(operation: Mapping[str, Any]) -> int:
+    return int(operation.get("httpErrorStatusCode") or 0)
+
+
+def raise_first(
+    errors: tuple[Json, ...], operation: Json, action: str, *, zone: str, access: GoogleClient
+) -> None:
+    """Raise what the most severe of an operation's errors means; nothing where there are none.
+
+    Google's neutral "minimum not reached" counts where nothing else is told.
+    """
+    error = most_severe_of(errors, operation, action, zone=zone, project=access.project)
+    if error is not None:
+        raise error
+
+
+def most_severe_of(
+    errors: tuple[Json, ...], operation: Mapping[str, Any], action: str, *, zone: str = "", project: str = ""
+) -> GputrainError | None:
+    """What `raise_first` raises."""
+    status = _status(operation)
+    errors = tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED") or errors
+    details = [operation_error(one, status=status, place=zone) for one in errors]
+    return most_severe(to_error(one, action, project=project) for one in details)
+
+
+def errors_of_members(calls: Calls, zone: str, operation: Json) -> tuple[Json, ...]:
+    """What the parent's error hides: the cause stands in the operations of the members."""
+    group = operation.get("operationGroupId")
+    if not group:
+        return ()
+    try:
+        members = calls.operations(zone, f'operationGroupId="{group}"').items
+    except GputrainError as error:  # the parent's own words must do
+        log.info("could not look at the members of %s: %s", group, error)
+        return ()
+    return tuple(one for member in members for one in errors_of(member))

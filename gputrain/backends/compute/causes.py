@@ -15,15 +15,14 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.compute.operations import errors_of, gravest_of
+from gputrain.backends.agent_reports import Status, asked_by, first_cause, read, silence
+from gputrain.backends.compute.calls import errors_of, most_severe_of
 from gputrain.backends.google import cause_of
-from gputrain.backends.results import asked_by, first_cause, silence
-from gputrain.backends.status import Status, read
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
 from gputrain.errors import CapacityError, GputrainError
 from gputrain.keeper.status import ENDED, UNABLE
-from gputrain.lifecycle import Failure, Observation
+from gputrain.lifecycle import Failure
 from gputrain.times import moment_of
 
 Document = Mapping[str, Any]
@@ -108,9 +107,7 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
     """
     first = nodes[0].result
     if first.get(contract.R_STATE) == contract.STATE_DONE:
-        unsaved = "; ".join(filter(None, (node.told.unsaved for node in nodes)))
-        # What was paid for went with the VMs: that is no success, however well the ranks ended.
-        return _blamed(Failure(kind=causes.UNSAVED.kind, message=unsaved)) if unsaved else GangVerdict()
+        return GangVerdict()
     of_ranks = first_cause([node.result for node in nodes])
     failed_at = _failed_at(nodes) if _is_own_fault(of_ranks) else None
     events = sorted(_events(nodes, account), key=lambda event: event[0])
@@ -142,16 +139,8 @@ def _blamed(failure: Failure | None) -> GangVerdict:
     return GangVerdict(cause=causes.of(failure.kind if failure else ""), failure=failure)
 
 
-def is_half(nodes: Sequence[VmReport]) -> bool:
-    """Whether the gang cannot go on, though VMs of it still run: one is gone, or could not start.
-
-    One that ended in order does not count: the agents of the others know why, and end by themselves.
-    """
-    dead = [node for node in nodes if node.is_over and not _ended_in_order(node)]
-    return bool(dead) and not all(node.is_over for node in nodes)
-
-
-def _ended_in_order(node: VmReport) -> bool:
+def has_ended_in_order(node: VmReport) -> bool:
+    """Whether it said how it ended, and its agent ran: the agents of the others know of it."""
     return node.told.is_over and node.told.why not in UNABLE
 
 
@@ -205,7 +194,7 @@ def _of_operation(operation: Document, account: str) -> Cause | None:
 
 def _unmade(operation: Document) -> GputrainError | None:
     """Why a VM was not made; None where it was."""
-    return gravest_of(errors_of(operation), operation, "make the VM")
+    return most_severe_of(errors_of(operation), operation, "make the VM")
 
 
 def _is_own_fault(failure: Failure | None) -> bool:
@@ -241,23 +230,15 @@ def _said(cause: Cause, node: VmReport) -> Failure:
     return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=node.told.exit_code)
 
 
-def reports_of(seen: Observation) -> list[VmReport]:
-    """The VMs that a look saw."""
-    return [
-        VmReport(rank=rank, status=one["status"], vm_id=one["vm_id"], document=one["document"])
-        for rank, one in enumerate(seen.raw.get("nodes", ()))
-    ]
+def of_last_made(node: VmReport, operations: Sequence[Document]) -> tuple[Document, ...]:
+    """Of the operations on VMs of one name that waited in Google's queue, those on the VM that stayed.
 
-
-def of_ask(node: VmReport, operations: Sequence[Document], *, is_queued: bool) -> tuple[Document, ...]:
-    """Of the operations on VMs of its name, those on the VM that was made for the ask.
-
-    It is told by Google's number: as its guest says it, or as whoever made the first of the name. Google's
-    queue makes VMs before it has room for all, and takes them back: such a one does not count beside others.
+    The queue makes VMs before it has room for all, and takes them back. They are told apart by Google's
+    number: as the guest says it, or that of the first one that was not taken back.
     """
-    made = [one for one in operations if one.get("operationType") in ("insert", "bulkInsert")]
+    made = [one for one in operations if one.get("operationType") == "insert"]
     made.sort(key=lambda one: seconds_of(one.get("insertTime")))
-    deleted = {_by_whom(one) for one in operations if is_queued and one.get("operationType") == "delete"}
+    deleted = {_by_whom(one) for one in operations if one.get("operationType") == "delete"}
     stayed = [one for one in made if _by_whom(one) not in deleted] or made[-1:]
     number = str((node.document or {}).get("vm_id", ""))
     if stayed and (not number or number in {str(one.get("targetId")) for one in made if one not in stayed}):

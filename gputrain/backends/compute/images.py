@@ -6,10 +6,9 @@ import attrs
 
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.catalog import GpuNetworking, Shape
-from gputrain.catalog.images import release
-from gputrain.fields import refused
-from gputrain.gcp import MissingError
+from gputrain.catalog import GpuNetworking, Shape, release
+from gputrain.fields import invalid
+from gputrain.google import MissingError
 
 INSTALL_DRIVER = "install-nvidia-driver"
 """Metadata key that Deep Learning VM images obey; others ignore it."""
@@ -40,7 +39,7 @@ FAMILIES: tuple[ImageFamily, ...] = (
     ),
     ImageFamily(
         project="ubuntu-os-accelerator-images", name="ubuntu-accelerator-2404-amd64-with-nvidia-580",
-        cuda="12.9", has_torch=False, ready_for=(GpuNetworking.GIB, GpuNetworking.TCPXO),
+        cuda="12.9", has_torch=False, ready_for=(GpuNetworking.GIB,),
     ),
     ImageFamily(
         project="ubuntu-os-accelerator-images", name="ubuntu-accelerator-2404-arm64-with-nvidia-580",
@@ -50,9 +49,9 @@ FAMILIES: tuple[ImageFamily, ...] = (
 """In order of preference. All Debian families are deprecated, and so is PyTorch 2.7's.
 
 Source: Deep Learning VM "Choose an image" (2026-09-15, at second hand) and AI Hypercomputer "Images"
-(2026-04-06): the accelerator images are for A3, A4 and A4X and have drivers for RDMA; cluster-toolkit's
-blueprint of A3 Mega brings TCPXO to them. The page of G2 (2026-04-13) says that Deep Learning VM images are
-none of its boot disks, which users contradict (2026-10-01); support may quote it.
+(2026-04-06): the accelerator images are for A3, A4 and A4X and have drivers for RDMA, but not the module
+that TCPXO needs on A3 Mega. The page of G2 (2026-04-13) says that Deep Learning VM images are none of its
+boot disks, which users contradict (2026-10-01); support may quote it.
 A family is looked up before a VM is made, so one that Google has renamed is told by name.
 """
 
@@ -83,7 +82,7 @@ def choose(
     unfit = refusal(shape, settings, image)
     if unfit is not None:
         allowed, fix = unfit
-        raise refused("image_family", None, allowed, fix, what=f"no known boot image runs {shape.gpu.kind}")
+        raise invalid("image_family", None, allowed, fix, what=f"no known boot image runs {shape.gpu.kind}")
     suiting = [one for one in FAMILIES if _suits(one, shape, native=image is None)]
     return named or next((one for one in suiting if networking in one.ready_for), suiting[0]).path
 

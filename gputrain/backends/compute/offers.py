@@ -18,21 +18,19 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.backends.compute import fabrics, images
-from gputrain.backends.compute.names import NAME
-from gputrain.backends.compute.render import MODELS
-from gputrain.backends.compute.settings import ComputeSettings
+from gputrain.backends.compute import images, networking
+from gputrain.backends.compute.request import MODELS
+from gputrain.backends.compute.settings import NAME, ComputeSettings
 from gputrain.backends.google import in_reservation, shape_of
 from gputrain.backends.limits import LIMITS, SAID, folders, words
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape, region_of
-from gputrain.catalog.places import listed_in
-from gputrain.gcp import Access, Api
-from gputrain.gcp.forms import mapping, mappings
-from gputrain.gcp.places import InZones, aggregated
-from gputrain.gcp.shared import Found
+from gputrain.google import Api, GoogleClient
+from gputrain.google.cache import Found
+from gputrain.google.compute_lists import ZonalList, list_all_zones, zone_of
+from gputrain.google.forms import mapping, mappings
 from gputrain.planning import Candidate, Fact, Offer, Supply
-from gputrain.quota import Standing
-from gputrain.quota.book import Book, grouped, in_short
+from gputrain.quota import QuotaStatus
+from gputrain.quota.model import QuotaSnapshot, grouped, in_short
 from gputrain.retry import GLANCE
 from gputrain.spec import TrainingSpec
 
@@ -50,6 +48,7 @@ _OURS, _A_NAME = 32_768, 70
 _HOLDER = "VMs read their job from their metadata, where 256 KiB are allowed"
 
 _MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
+REFRESH = "python -m gputrain.catalog.refresh"
 MOST_ADVICE = 6
 """Zones that are asked about for one plan, the first in its order: a call each."""
 ADVISED = (ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
@@ -68,7 +67,7 @@ def supply(settings: ComputeSettings) -> Supply:
             *folders(settings.bucket, "a folder of a VM is gone when the VM is", "gs://"),
         ),
         find_gpu=catalog.find,
-        regions=tuple(settings.regions),
+        regions=settings.named_regions,
     )
 
 
@@ -77,7 +76,12 @@ def _room(spec: TrainingSpec) -> int:
 
 
 def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
-    known = catalog.zones(shape)
+    regions = settings.all_regions(Service.COMPUTE)
+    places = [zone for region in regions for zone in catalog.possible_zones(shape, region)]
+
+    def reserved_in(spec: TrainingSpec) -> str:
+        zone = zone_of(spec.reservation or "")
+        return zone if region_of(zone) in regions else ""
 
     def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
         return None if model is None else catalog.price(shape, catalog.region_of(place), model)
@@ -87,15 +91,21 @@ def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
         gpu_count=shape.gpu_count,
         machine_type=shape.machine_type,
         provisioning_models=shape.sold_as(Service.COMPUTE),
-        places=tuple(
-            zone for region in settings.regions for zone in known if catalog.region_of(zone) == region
-        ),
+        places=tuple(places),
+        places_fix=_places_fix(shape),
+        reserved_in=reserved_in,
         price_of=price_of,
         region_of=catalog.region_of,
         max_nodes=MOST_NODES,
-        network_of=lambda spec: fabrics.network(shape, settings, spec.num_nodes, spec.image_name),
+        network_of=lambda spec: networking.network(shape, settings, spec.num_nodes, spec.image_name),
         refuses=partial(_refuses, shape, settings),
     )
+
+
+def _places_fix(shape: Shape) -> str:
+    regions = [region for region in catalog.regions(shape) if catalog.possible_zones(shape, region)]
+    such_as = f" such as {', '.join(regions[:3])}" if regions else ""
+    return f"allow more regions{such_as}, or read today's zones with {REFRESH}"
 
 
 def _refuses(
@@ -106,14 +116,15 @@ def _refuses(
     if unbootable is not None:
         lacks, fix = unbootable
         return f"no boot image is known for it: it needs {lacks}", fix
-    zone = next((one for one in catalog.zones(shape) if region_of(one) in settings.regions), "ZONE")
-    choice = fabrics.choose(shape, settings, spec.num_nodes, spec.image_name, zone)
+    regions = settings.all_regions(Service.COMPUTE)
+    zone = next((one for one in catalog.zones(shape) if region_of(one) in regions), "ZONE")
+    choice = networking.choose(shape, settings, spec.num_nodes, spec.image_name, zone)
     if choice.lacks:
         return choice.lacks, choice.fix
     if model is not ProvisioningModel.FLEX_START:
         return None
     if spec.num_nodes > 1 and settings.placement_policy is not None:  # as cluster-toolkit refuses it, too
-        why = "a gang in Google's flex-start queue takes no placement policy"
+        why = "several nodes in Google's flex-start queue take no placement policy"
         return why, "leave placement_policy out, or take another provisioning_model"
     if spec.max_run_duration > LONGEST_FLEX_START:
         return (
@@ -124,7 +135,7 @@ def _refuses(
 
 
 def questions(
-    access: Access, wanted: Sequence[Candidate], *, has_advice: bool
+    access: GoogleClient, wanted: Sequence[Candidate], *, has_advice: bool
 ) -> dict[str, Callable[[], Any]]:
     """What to ask about candidates beside their quotas: machines in zones, and advice where it is wanted."""
     asked: dict[str, Callable[[], Any]] = {}
@@ -139,30 +150,31 @@ def questions(
     return asked
 
 
-def fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+def fact(one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
     """What was told of a candidate."""
     shape = shape_of(one, Service.COMPUTE)
     model = one.provisioning_model or ProvisioningModel.STANDARD
     region = region_of(one.place)
-    standing = book.standing(shape, one.num_nodes, model, region, reservation=one.reservation)
-    machine = _look(shape, one.place, found)
+    status = snapshot.status(shape, one.num_nodes, model, region, reservation=one.reservation)
+    is_reserved = zone_of(one.reservation or "") == one.place
+    machine = _look(shape, one.place, found, is_reserved=is_reserved)
     held_why, held_note = in_reservation(one, shape, one.place, found)
     advised = found.get(_advice_key(one)) if one.provisioning_model in ADVISED else None
     return Fact(
-        verdict=standing.verdict,
-        readings=standing.readings,
+        verdict=status.verdict,
+        readings=status.readings,
         obtainability=advised.value if advised else None,
         absent_why=machine.absent_why or held_why,
         availability=machine.told_by,
-        note="; ".join(filter(None, [_note(standing, book, machine), held_note])),
+        note="; ".join(filter(None, [_note(status, snapshot, machine), held_note])),
     )
 
 
-def _note(standing: Standing, book: Book, machine: _Look) -> str:
+def _note(status: QuotaStatus, snapshot: QuotaSnapshot, machine: _Look) -> str:
     """What could not be read; in a reservation, why no quota counts."""
-    if machine.unread and standing.note == book.note:
-        return grouped({**book.unread, **machine.unread})
-    return "; ".join(filter(None, [standing.note, grouped(machine.unread)]))
+    if machine.unread and status.note == snapshot.note:
+        return grouped({**snapshot.unread, **machine.unread})
+    return "; ".join(filter(None, [status.note, grouped(machine.unread)]))
 
 
 @attrs.frozen(kw_only=True)
@@ -174,34 +186,37 @@ class _Look:
     unread: Mapping[str, str] = {}
 
 
-def _look(shape: Shape, zone: str, found: Mapping[str, Found]) -> _Look:
+def _look(shape: Shape, zone: str, found: Mapping[str, Found], *, is_reserved: bool = False) -> _Look:
     key, name = (
         (_ACCELERATORS, shape.gpu.accelerator_type) if shape.is_attached else (_MACHINES, shape.machine_type)
     )
     told = found[key]
-    names = told.value.names(zone) if isinstance(told.value, InZones) else None
+    names = told.value.names(zone) if isinstance(told.value, ZonalList) else None
     if names is None:
         why = in_short(told.error) if told.error else f"{zone} is left out"
-        dated = listed_in(shape)
+        dated = catalog.listed_in(shape)
+        if zone not in catalog.zones(shape) and not is_reserved:
+            absent = f"no table says which zones of {region_of(zone)} have {name}; {REFRESH} reads them"
+            return _Look(told_by="", absent_why=absent, unread={f"{key}.aggregatedList": why})
         table = f"the catalog's table of zones ({dated.key}, {dated.dated})"
         return _Look(told_by=table, unread={f"{key}.aggregatedList": why})
     by = f"{key}.aggregatedList, {told.read_at:%Y-%m-%d %H:%M} UTC"
     return _Look(told_by=by, absent_why="" if name in names else f"{zone} has no {name} ({by})")
 
 
-def _machines(access: Access) -> InZones:
+def _machines(access: GoogleClient) -> ZonalList:
     """Every machine type with GPUs built in, by zone.
 
     That a zone lists a GPU does not say that it has the machine: a3-megagpu-8g exists in 13 regions, its GPU
     is listed in 20 (catalog sources machine-regions and accelerator-regions).
     """
     series = sorted({one.machine_type.partition("-")[0] for one in catalog.machines() if one.gpu})
-    return aggregated(access, _MACHINES, fields="name", wanted=f'name eq "({"|".join(series)})-.*"')
+    return list_all_zones(access, _MACHINES, fields="name", wanted=f'name eq "({"|".join(series)})-.*"')
 
 
-def _accelerators(access: Access) -> InZones:
+def _accelerators(access: GoogleClient) -> ZonalList:
     """Every NVIDIA GPU, by zone: what can be attached to N1 machines there."""
-    return aggregated(access, _ACCELERATORS, fields="name", wanted='name eq "nvidia-.*"')
+    return list_all_zones(access, _ACCELERATORS, fields="name", wanted='name eq "nvidia-.*"')
 
 
 def _advice_key(one: Candidate) -> str:
@@ -209,7 +224,7 @@ def _advice_key(one: Candidate) -> str:
     return f"advice {one.place} {one.machine_type} {one.gpu_count} {one.num_nodes} {one.provisioning_model}"
 
 
-def _ask_advice(access: Access, one: Candidate, shape: Shape) -> float | None:
+def _ask_advice(access: GoogleClient, one: Candidate, shape: Shape) -> float | None:
     """The chance from 0 to 1 that all the machines of a candidate can be had now; None: no such answer.
 
     Raises:

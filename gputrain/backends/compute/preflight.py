@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from gputrain.backends.compute import fabric_checks, images, networks
-from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.names import NAME, vm_names
-from gputrain.backends.compute.networks import commands, read_ways_out
-from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.backends.compute.taken import is_strangers, whose
+from gputrain import catalog
+from gputrain.backends.compute import images, networking
+from gputrain.backends.compute.networking import commands, read_ways_out
+from gputrain.backends.compute.settings import NAME, ComputeSettings, short
 from gputrain.backends.google import shape_of
-from gputrain.catalog import GpuNetworking, ProvisioningModel, Service, Shape, region_of
-from gputrain.gcp import Access
+from gputrain.catalog import Fabric, GpuNetworking, ProvisioningModel, Service, Shape, region_of
+from gputrain.doctor.google import NeededApi, check_project, exists, find, image, network
+from gputrain.doctor.permissions import COMMON, QUOTAS, Permission
+from gputrain.doctor.report import Check, Checks, Probe, failed, ok
+from gputrain.google import Api, GoogleClient
+from gputrain.google.forms import mappings
 from gputrain.planning import Candidate
-from gputrain.preflight.checks import Check, Checks, Question, fault, fine
-from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, find, image, look, network, there
-from gputrain.preflight.project import Need, NeededApi, On
 from gputrain.retry import PATIENT
 from gputrain.spec import TrainingSpec
 
 _ADMIN = "roles/compute.instanceAdmin.v1"
 _OBJECTS = "roles/storage.objectUser"
-NEEDS: tuple[Need, ...] = (
-    Need(permission="compute.instances.create", call="make the VMs", role=_ADMIN),
-    Need(permission="compute.instances.setMetadata", call="hand the VMs their job", role=_ADMIN),
-    Need(permission="compute.instances.setLabels", call="label the VMs, to find them again", role=_ADMIN),
-    Need(permission="compute.instances.setServiceAccount", call="give the VMs an account", role=_ADMIN),
-    Need(permission="compute.instances.list", call="watch the VMs", role=_ADMIN),
-    Need(permission="compute.instances.get", call="see that a VM is there, or gone", role=_ADMIN),
-    Need(permission="compute.instances.delete", call="remove the VMs", role=_ADMIN),
-    Need(permission="compute.instances.getSerialPortOutput", call="read what ranks write", role=_ADMIN),
-    Need(permission="compute.disks.create", call="make the VMs' disks", role=_ADMIN),
-    Need(permission="compute.subnetworks.use", call="put the VMs into the network", role=_ADMIN),
-    Need(permission="compute.zoneOperations.get", call="see how making the VMs goes", role=_ADMIN),
-    Need(permission="compute.zoneOperations.list", call="see why a VM ended", role=_ADMIN),
-    Need(permission="compute.instanceTemplates.list", call="find what is left of queued gangs", role=_ADMIN),
-    Need(permission="storage.objects.list", call="find jobs", role=_OBJECTS, on=On.BUCKET),
-    *OF_GOOGLE,
+NEEDS: tuple[Permission, ...] = (
+    Permission("compute.instances.create", "create the VMs", _ADMIN),
+    Permission("compute.instances.setMetadata", "pass the job to the VMs", _ADMIN),
+    Permission("compute.instances.setLabels", "label the VMs", _ADMIN),
+    Permission("compute.instances.setServiceAccount", "give the VMs an account", _ADMIN),
+    Permission("compute.instances.list", "watch the VMs", _ADMIN),
+    Permission("compute.instances.get", "look at one VM", _ADMIN),
+    Permission("compute.instances.delete", "delete the VMs", _ADMIN),
+    Permission("compute.instances.getSerialPortOutput", "read the serial port", _ADMIN),
+    Permission("compute.disks.create", "create the VMs' disks", _ADMIN),
+    Permission("compute.subnetworks.use", "put the VMs into the network", _ADMIN),
+    Permission("compute.zoneOperations.get", "wait for the create", _ADMIN),
+    Permission("compute.zoneOperations.list", "see why a VM ended", _ADMIN),
+    Permission("compute.instanceTemplates.list", "find leftovers of queued VM groups", _ADMIN),
+    *COMMON,
 )
 """Every permission that submitting, watching, stopping and cleaning up needs; a test takes each one away.
 
@@ -45,80 +45,74 @@ Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
 _VIEWER = "roles/compute.viewer"
 _PLANS = tuple(
-    Need(permission=permission, call=call, role=role, is_optional=True)
+    Permission(permission, call, role, is_optional=True)
     for permission, call, role in (
-        ("compute.projects.get", "tell quotas that count everywhere", _VIEWER),
-        ("compute.regions.list", "tell quotas before VMs are made", _VIEWER),
-        ("compute.machineTypes.list", "tell which zones have a machine", _VIEWER),
-        ("compute.acceleratorTypes.list", "tell which zones have a GPU", _VIEWER),
-        ("compute.routers.list", "see whether VMs reach the internet", _VIEWER),
-        ("compute.firewalls.list", "see whether VMs of a gang reach each other", _VIEWER),
+        ("compute.projects.get", "read global quotas", _VIEWER),
+        ("compute.regions.list", "read regional quotas", _VIEWER),
+        ("compute.machineTypes.list", "read which zones have a machine type", _VIEWER),
+        ("compute.acceleratorTypes.list", "read which zones have a GPU", _VIEWER),
+        ("compute.routers.list", "check whether VMs reach the internet", _VIEWER),
+        ("compute.firewalls.list", "check whether nodes reach each other", _VIEWER),
     )
 )
 """What planning reads; without one, something stays unknown."""
 _IMAGE = tuple(
-    Need(permission=permission, call=call, role=_ADMIN, only_with="an image of your own project")
+    Permission(permission, call, _ADMIN, only_with="an image of your own project")
     for permission, call in (
-        ("compute.images.get", "look at the boot image"),
-        ("compute.images.getFromFamily", "look at the boot image's family"),
+        ("compute.images.get", "read the boot image"),
+        ("compute.images.getFromFamily", "read the boot image's family"),
         ("compute.images.useReadOnly", "boot from the image"),
     )
 )
-"""Of images of one's own project; Google's are for everybody."""
-_TAGS = Need(
-    permission="compute.instances.setTags", call="put network_tags on the VMs", role=_ADMIN,
+"""Of images of one's own project; Google's are public."""
+_TAGS = Permission("compute.instances.setTags", "put network_tags on the VMs", _ADMIN,
     only_with="`network_tags=`",
 )  # fmt: skip
-_EXTERNAL = Need(
-    permission="compute.subnetworks.useExternalIp", call="give the VMs external addresses", role=_ADMIN,
+_EXTERNAL = Permission("compute.subnetworks.useExternalIp", "give the VMs external addresses", _ADMIN,
     only_with="`external_ip=True`",
 )  # fmt: skip
 _GROUP = "compute.instanceGroupManagers"
 _QUEUE = tuple(
-    Need(permission=permission, call=call, role=_ADMIN, only_with="a gang by `flex-start`")
+    Permission(permission, call, _ADMIN, only_with="several nodes by `flex-start`")
     for permission, call in (
-        ("compute.instanceTemplates.create", "say what the VMs of a queued gang are"),
-        ("compute.instanceTemplates.get", "see whether something of a queued gang is left"),
-        ("compute.instanceTemplates.useReadOnly", "make a queued gang's VMs by it"),
-        ("compute.instanceTemplates.delete", "remove what a queued gang was made from"),
-        (f"{_GROUP}.create", "queue a gang"),
-        (f"{_GROUP}.get", "see how a gang stands in the queue"),
-        (f"{_GROUP}.update", "ask for a gang in the queue, and take it back"),
-        (f"{_GROUP}.delete", "remove a gang from the queue, with its VMs"),
-        ("compute.globalOperations.get", "see how queueing a gang goes"),
+        ("compute.instanceTemplates.create", "describe the VMs of a queued group"),
+        ("compute.instanceTemplates.useReadOnly", "create a queued group's VMs from it"),
+        ("compute.instanceTemplates.delete", "delete it"),
+        (f"{_GROUP}.create", "queue a group"),
+        (f"{_GROUP}.get", "read a group's state"),
+        (f"{_GROUP}.update", "request a group's VMs, and cancel the request"),
+        (f"{_GROUP}.delete", "delete a group and its VMs"),
+        ("compute.globalOperations.get", "wait for the group's create"),
     )
 )
-"""Of gangs in the flex-start queue. Source: IAM pages of instance groups and templates, read 2026-11-22."""
+"""Of VM groups in the flex-start queue. Source: IAM pages of groups and templates, read 2026-11-22."""
 TABLE = (*NEEDS, QUOTAS, *_PLANS, *_IMAGE, _TAGS, _EXTERNAL, *_QUEUE)
 """Everything that any call of this backend needs."""
 
-_APIS = (NeededApi(name="compute.googleapis.com", purpose="make VMs"),)
+_APIS = (NeededApi("compute.googleapis.com", "create VMs"),)
 
 
 def preflight(
-    calls: Calls,
+    access: GoogleClient,
     settings: ComputeSettings,
     spec: TrainingSpec | None,
     candidates: Sequence[Candidate],
-    job_id: str,
 ) -> Checks:
-    """What a job would need; with a spec, also its code, its images on each machine, and its VMs' names."""
-    access = calls.access
-    regions = tuple(dict.fromkeys(region_of(one.place) for one in candidates)) or settings.regions
+    """What a job would need; with a spec, also its code and its images on each machine."""
+    regions = tuple(dict.fromkeys(region_of(one.place) for one in candidates)) or settings.named_regions
     more = (
         *_networks(access, settings, spec, regions),
-        *fabric_checks.questions(access, settings, candidates),
+        *questions(access, settings, candidates),
         *_boot_images(access, settings, spec, candidates),
         *_container(access, spec, candidates),
-        *_names(calls, settings, candidates, job_id),
     )
-    return look(
-        NAME, access, of=_APIS, needs=_needs(settings, candidates), home=settings.bucket,
+    return check_project(
+        NAME, access, of=_APIS, needed=_needs(settings, candidates), home=settings.bucket,
         region=settings.home, runs_as=settings.service_account, spec=spec, more=more,
     )  # fmt: skip
 
 
-def _needs(settings: ComputeSettings, candidates: Sequence[Candidate]) -> tuple[Need, ...]:
+def _needs(settings: ComputeSettings, candidates: Sequence[Candidate]) -> tuple[Permission, ...]:
     flex = ProvisioningModel.FLEX_START
     is_queued = any(one.provisioning_model is flex and one.num_nodes > 1 for one in candidates)
     own_image = images.path_of(settings).startswith(f"projects/{settings.project}/")
@@ -132,17 +126,17 @@ def _needs(settings: ComputeSettings, candidates: Sequence[Candidate]) -> tuple[
 
 
 def _networks(
-    access: Access, settings: ComputeSettings, spec: TrainingSpec | None, regions: Sequence[str]
-) -> tuple[Question, ...]:
-    name = settings.network
-    fix = f"gcloud compute networks create {name} --project {access.project} --subnet-mode auto"
-    path = f"projects/{access.project}/global/networks/{name}"
+    access: GoogleClient, settings: ComputeSettings, spec: TrainingSpec | None, regions: Sequence[str]
+) -> tuple[Probe, ...]:
+    name, project = short(settings.network), settings.network_project
+    fix = f"gcloud compute networks create {name} --project {project} --subnet-mode auto"
+    path = f"projects/{project}/global/networks/{name}"
     first = () if settings.subnetwork is not None else (network(access, path, fix),)
-    named = (settings.subnetwork or name, *settings.gpu_subnetworks)
+    named = tuple(map(short, (settings.subnetwork or name, *settings.gpu_subnetworks)))
     looks_out = settings.check_network and not settings.external_ip
     for_what = ""
     if spec is not None:
-        for_what = networks.needs_internet(settings, spec.image_name, spec.requirements, spec.env)
+        for_what = networking.needs_internet(settings, spec.image_name, spec.requirements, spec.env)
     return (
         *first,
         *(_subnetwork(access, settings, region, each) for region in regions for each in named),
@@ -150,36 +144,41 @@ def _networks(
     )
 
 
-def _way_out(access: Access, settings: ComputeSettings, region: str, for_what: str) -> Question:
+def _way_out(access: GoogleClient, settings: ComputeSettings, region: str, for_what: str) -> Probe:
     """Whether VMs without addresses reach the bucket, and what their job needs from beyond Google."""
-    subject, subnetwork = f"ways out of {region}", settings.subnetwork or settings.network
+    subject, project = f"ways out of {region}", settings.network_project
+    network, subnetwork = short(settings.network), short(settings.subnetwork or settings.network)
 
-    def ask() -> Iterator[Check]:
-        found = read_ways_out(access, region, subnetwork, policy=PATIENT)
+    def run() -> Iterator[Check]:
+        found = read_ways_out(access, project, region, subnetwork, policy=PATIENT)
         if found.to_google and (found.to_internet or not for_what):
             reached = "everything, by Cloud NAT" if found.to_internet else "Google's APIs only"
-            yield fine(f"VMs there reach {reached}")
+            yield ok(f"VMs there reach {reached}")
             return
-        yield fault(
+        yield failed(
             f"VMs there have no external address, and would not reach {for_what or 'the bucket'}",
-            commands(settings.project, region, settings.network, subnetwork, to_internet=bool(for_what)),
+            commands(project, region, network, subnetwork, to_internet=bool(for_what)),
         )
 
-    return Question(subject=subject, ask=ask)
+    return Probe(subject=subject, run=run)
 
 
-def _subnetwork(access: Access, settings: ComputeSettings, region: str, name: str) -> Question:
-    path = f"projects/{access.project}/regions/{region}/subnetworks/{name}"
+def _subnetwork(access: GoogleClient, settings: ComputeSettings, region: str, name: str) -> Probe:
+    project = settings.network_project
+    path = f"projects/{project}/regions/{region}/subnetworks/{name}"
     fix = (
-        f"gcloud compute networks subnets create {name} --project {access.project}"
-        f" --network {settings.network} --region {region} --range 10.0.0.0/20"
+        f"gcloud compute networks subnets create {name} --project {project}"
+        f" --network {short(settings.network)} --region {region} --range 10.0.0.0/20"
     )
-    return there(access, path, f"subnetwork {name} in {region}", fix)
+    return exists(access, path, f"subnetwork {name} in {region}", fix)
 
 
 def _boot_images(
-    access: Access, settings: ComputeSettings, spec: TrainingSpec | None, candidates: Sequence[Candidate]
-) -> tuple[Question, ...]:
+    access: GoogleClient,
+    settings: ComputeSettings,
+    spec: TrainingSpec | None,
+    candidates: Sequence[Candidate],
+) -> tuple[Probe, ...]:
     """The image of each machine the job may get; without a spec, those of the settings, or all we know."""
     if spec is None:
         own = settings.boot_image or settings.image_family
@@ -195,65 +194,125 @@ def _boot_images(
     return tuple(_boot_image(access, path, fit) for path, fit in chosen.items())
 
 
-def _boot_image(access: Access, path: str, shapes: Sequence[Shape]) -> Question:
+def _boot_image(access: GoogleClient, path: str, shapes: Sequence[Shape]) -> Probe:
     subject = f"boot image {path.rpartition('/')[2]}"
 
-    def ask() -> Iterator[Check]:
+    def run() -> Iterator[Check]:
         found = find(access, path)
         if found is None:
             owner = path.split("/")[1]
             fix = f"gcloud compute images list --project {owner} --no-standard-images --show-deprecated"
-            yield fault(f"there is no {path}", fix)
+            yield failed(f"there is no {path}", fix)
             return
         built = str(found.get("architecture", "")).lower()
         wrong = [shape for shape in shapes if built and shape.machine.cpu_architecture != built]
         for shape in wrong:
             why = f"it is for {built}, and {shape.machine_type} is {shape.machine.cpu_architecture}"
             fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
-            yield fault(why, fix)
+            yield failed(why, fix)
         if not wrong:
-            yield fine(str(found.get("name", "")))
+            yield ok(str(found.get("name", "")), group="boot images")
 
-    return Question(subject=subject, ask=ask)
+    return Probe(subject=subject, run=run)
 
 
 def _container(
-    access: Access, spec: TrainingSpec | None, candidates: Sequence[Candidate]
-) -> tuple[Question, ...]:
+    access: GoogleClient, spec: TrainingSpec | None, candidates: Sequence[Candidate]
+) -> tuple[Probe, ...]:
     if spec is None or spec.image_name is None:
         return ()
-    return image(access, spec.image_name, _shapes(candidates))
-
-
-def _names(
-    calls: Calls, settings: ComputeSettings, candidates: Sequence[Candidate], job_id: str
-) -> tuple[Question, ...]:
-    """Whether the VMs' names are free, or taken by this very job."""
-    if not job_id or not candidates:
-        return ()
-    name, home = vm_names(job_id, 0, candidates[0].num_nodes)[0], settings.home_label
-
-    def ask() -> Iterator[Check]:
-        zones = {one.place for one in candidates}
-        listing = calls.all_instances(f"name={name}")
-        found = [vm for vm in listing.seen if _zone(vm) in zones]
-        if not found:
-            listing.whole(f"tell whether {name} is free")
-        strangers = [vm for vm in found if is_strangers(vm, job_id, home)]
-        if strangers:
-            zone = _zone(strangers[0])
-            why, fix = whose(calls, zone, name, home)
-            yield fault(f"a VM in {zone} that is not of this job bears it: {why}", fix)
-        else:
-            why = "the job is there already: submitting takes it up" if found else "free"
-            yield fine(why)
-
-    return (Question(subject=f"name {name}", ask=ask),)
-
-
-def _zone(vm: dict[str, object]) -> str:
-    return str(vm.get("zone", "")).rpartition("/")[2]
+    return image(access, spec.image_name, _shapes(candidates), service=Service.COMPUTE)
 
 
 def _shapes(candidates: Sequence[Candidate]) -> tuple[Shape, ...]:
     return tuple(dict.fromkeys(shape_of(one, Service.COMPUTE) for one in candidates))
+
+
+_ALL_PORTS = "0-65535"
+
+
+def questions(
+    access: GoogleClient, settings: ComputeSettings, candidates: Sequence[Candidate]
+) -> tuple[Probe, ...]:
+    """One for each way and zone that gangs would talk by; nothing for one node."""
+    asked: dict[str, Probe] = {}
+    for one in candidates:
+        shape = shape_of(one, Service.COMPUTE)
+        ways = catalog.fabrics(shape) if one.network is not None else ()
+        for fabric in (way for way in ways if one.network and way.networking.value == one.network.name):
+            subject = f"{fabric.networking} between {shape.machine_type} in {one.place}"
+            asked[subject] = _question(access, settings, fabric, shape, one.place, subject)
+    return tuple(asked.values())
+
+
+def _question(
+    access: GoogleClient, settings: ComputeSettings, fabric: Fabric, shape: Shape, zone: str, subject: str
+) -> Probe:
+    def run() -> Iterator[Check]:
+        first, project = settings.subnetwork or settings.network, settings.network_project
+        named = [(first, "control"), *zip(settings.gpu_subnetworks, fabric.nics, strict=False)]
+        looks = (_looked(access, project, fabric, zone, short(each), kind) for each, kind in named)
+        wrong = [check for look in looks for check in look]
+        yield from wrong
+        if not wrong:
+            yield ok(f"up to {fabric.gbps_per_gpu(shape):g} Gbps a GPU, by the catalog")
+
+    return Probe(subject=subject, run=run)
+
+
+def _looked(
+    access: GoogleClient, project: str, fabric: Fabric, zone: str, name: str, kind: str
+) -> Iterator[Check]:
+    """What is wrong with one subnetwork; one that is missing has a check of its own."""
+    below = find(access, f"projects/{project}/regions/{region_of(zone)}/subnetworks/{name}")
+    link = str((below or {}).get("network", "")).rpartition("/compute/v1/")[2]
+    network = find(access, link) if link else None
+    if below is None or network is None:
+        return
+    called = network.get("name", "")
+    if kind == "MRDMA":
+        wanted, has = (
+            f"{zone}{fabric.roce_profile}",
+            str(network.get("networkProfile", "")).rpartition("/")[2],
+        )
+        if has != wanted:
+            why = f"network {called} has {f'profile {has}' if has else 'no profile'}, and RDMA needs {wanted}"
+            yield failed(why, f"another network, made with --network-profile {wanted}")
+        return
+    if not fabric.is_plain and kind == "GVNIC" and network.get("mtu") != fabric.mtu:
+        why = f"network {called} has MTU {network.get('mtu')}, and Google's recipe {fabric.mtu}"
+        fix = f"gcloud compute networks update {called} --mtu {fabric.mtu} --project {project}"
+        yield failed(why, fix, is_certain=False)
+    if not _lets_in(_rules(access, project), link, str(below.get("ipCidrRange", ""))):
+        why = f"no firewall rule lets VMs of network {called} reach each other on all ports"
+        fix = networking.allow(called, str(below.get("ipCidrRange", "")), project)
+        yield failed(why, fix, is_certain=False)  # a policy of the organisation may
+
+
+def _rules(access: GoogleClient, project: str) -> tuple[Mapping[str, Any], ...]:
+    url = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{project}/global/firewalls"
+    fields = {"fields": "items(network,direction,disabled,sourceRanges,allowed),nextPageToken,warning"}
+    action = "look at firewall rules"
+    return tuple(access.list_all(url, action=action, params=fields, policy=PATIENT).require_complete(action))
+
+
+def _lets_in(rules: Sequence[Mapping[str, Any]], network: str, ranges: str) -> bool:
+    """Whether rules let TCP and UDP pass on every port between the addresses of a range."""
+    open_ = {
+        str(one.get("IPProtocol"))
+        for rule in rules
+        if str(rule.get("network", "")).endswith(network) and _is_of(rule, ranges)
+        for one in mappings(rule.get("allowed"))
+        if one.get("ports", [_ALL_PORTS]) == [_ALL_PORTS]
+    }
+    return "all" in open_ or {"tcp", "udp"} <= open_
+
+
+def _is_of(rule: Mapping[str, Any], ranges: str) -> bool:
+    if rule.get("direction", "INGRESS") != "INGRESS" or rule.get("disabled"):
+        return False
+    try:
+        inside = ipaddress.IPv4Network(ranges)
+        return any(inside.subnet_of(ipaddress.IPv4Network(one)) for one in rule.get("sourceRanges", ()))
+    except ValueError:  # an IPv6 range, or none
+        return False

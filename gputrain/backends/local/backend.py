@@ -1,43 +1,60 @@
-"""`Local`: the smallest of the backends, and a real one."""
+"""`Local`: runs jobs on this machine. An attempt has a folder, and a supervisor that outlives its client.
+
+::
+
+    ROOT/records/JOB.json      the job's record, which its supervisor reads every few seconds
+    ROOT/JOB/ATTEMPT/          one attempt; `gputrain.keeper.folder` says what lies in it
+
+A record may also lie in a bucket, where a job may run on a cloud as well. The supervisor reads no buckets:
+then only the folder of the attempt tells it to leave, and so only a process of this machine can.
+"""
 
 from __future__ import annotations
 
-import functools
+import hashlib
 import os
 import platform
 import re
+import signal
 import socket
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from gputrain import staging
-from gputrain.arguments import refusing
-from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
-from gputrain.backends.local import code, devices, offers, render, start, states
-from gputrain.backends.local.settings import ROWS, usual_root
-from gputrain.backends.results import AsksForStacks
-from gputrain.errors import JobLostError, RequestError, SpecError, TransientError
-from gputrain.fields import read_whole
+from gputrain import causes, fields
+from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status
+from gputrain.backends.local import gpu_locks, offers, request as orders, status
+from gputrain.code import resolve
+from gputrain.entrypoint import host
+from gputrain.errors import GputrainError, RequestError, SpecError, TransientError
+from gputrain.fields import Field, read_whole
+from gputrain.jobstore import Attempt, FolderStore, JobRecord, JobRef, Launch
+from gputrain.jobstore.folder import explained, folder_path, make_private, usual_root
 from gputrain.keeper import folder
-from gputrain.lifecycle import Observation
+from gputrain.lifecycle import State
 from gputrain.planning import Candidate, Fact, Supply, Verdict
-from gputrain.records import WITHDRAWN, Code, FolderBoard, Record
-from gputrain.records.folder import listed
 from gputrain.spec import TrainingSpec
 
 if TYPE_CHECKING:
-    from gputrain.preflight import Checks
+    from gputrain.doctor import Checks
 
-
-POLL_S = 0.03
+_FUNCTIONS = ".functions"
+ENDS_WITHIN_S = 10.0
+"""How long a supervisor has to end what runs; then it is killed, and the kernel ends the rest."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-RECORDS = ".records"
+
+ROWS = {
+    "gpus": Field(fields.whole(0, 64), "a count of GPUs, or None", "Local(gpus=2)"),
+    "root": Field(folder_path, "a folder's path, or None", "Local(root='jobs')"),
+}
+"""How each argument is read."""
 
 
-class Local(Backend, AsksForStacks):
+class Local(Backend):
     """Runs jobs on this machine: its GPUs where a spec asks for some, CPU ranks with gloo otherwise.
 
     A job goes on when its client ends, and leaves no process behind when it ends itself.
@@ -55,7 +72,12 @@ class Local(Backend, AsksForStacks):
     'CPU'
     """
 
-    @refusing(ROWS)
+    name = offers.NAME
+    poll_s = 0.03
+    launch_ttl_s = 10.0
+    restarts_itself = True
+    starts_at_once = True
+
     def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
         found = read_whole("Local(...)", ROWS, {"gpus": gpus, "root": root})
         if not hasattr(os, "fork"):
@@ -66,231 +88,257 @@ class Local(Backend, AsksForStacks):
             )
         self._most: int | None = found["gpus"]
         self._root: Path = found["root"] or usual_root()
-        self._found: Supply | None = None
+        self.documents = FolderStore(self._root)
+        self._supply: Supply | None = None
 
     def __repr__(self) -> str:
         return f"Local(gpus={self._most}, root={str(self._root)!r})"
 
     @classmethod
-    def for_ref(cls, ref: JobRef, **arguments: Any) -> Local:
+    def for_job(cls, ref: JobRef, record: JobRecord, **arguments: Any) -> Local:  # noqa: ARG003
         """The backend that a job's name speaks of."""
-        return cls(root=ref.place or None, **arguments)
-
-    @property
-    def poll_s(self) -> float:
-        """A look is one small file: looking often costs little, and the end is seen soon."""
-        return POLL_S
-
-    @functools.cached_property
-    def _usual(self) -> Path:
-        return usual_root()
-
-    @property
-    def name(self) -> str:
-        """``local``."""
-        return offers.NAME
-
-    @property
-    def _gpus(self) -> tuple[offers.LocalGpu, ...]:
-        return () if self._most == 0 else offers.find_gpus()[: self._most]
+        return cls(root=ref.home or None, **arguments)
 
     @property
     def supply(self) -> Supply:
         """CPU ranks, each kind and count of this machine's GPUs, and what it cannot honour."""
-        if self._found is None:  # looked for once; two threads that do so find the same
-            self._found = offers.supply(self._gpus)
-        return self._found
+        if self._supply is None:  # two threads that ask at once find the same
+            self._supply = offers.supply(self.gpus)
+        return self._supply
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """This machine is here: what it offers, it has. Jobs wait for GPUs that other jobs hold."""
         return {one: Fact(verdict=Verdict.FITS) for one in wanted}
 
-    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:  # noqa: ARG002
         """What this machine has for jobs, or for this one; nothing is made."""
         from gputrain.backends.local import preflight
 
-        return preflight.preflight(self._root, self._gpus, spec)
+        return preflight.preflight(self._root, self.gpus, spec)
 
-    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
+    def package(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
         """Find the code, which runs where it lies; only a function is to be written down, beside the jobs.
 
         Raises:
             SpecError: a file, folder, module or program is not there, or a function cannot travel.
         """
-        return code.stage(staging.resolve(spec, installed=True), self._root)
+        source = resolve(spec, installed=True)
+        if not source.made_files:
+            return Bundle(location=source.folder, argv=source.argv)
+        name, text = next(iter(source.made_files.items()))
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        path = self._root / _FUNCTIONS / digest[:16] / name
+        argv = (str(path), *source.argv[1:])
+        return Bundle(location=source.folder, argv=argv, sha256=digest, content=text.encode())
 
-    def send(self, bundle: Bundle) -> None:
+    def upload(self, bundle: Bundle) -> None:
         """Write down the function that was staged.
 
         Raises:
             PermissionDeniedError: the folder of jobs cannot be written.
             CapacityError: its disk is full.
         """
-        code.send(bundle, self._root)
+        if bundle.content:
+            path = Path(bundle.argv[0])
+            with explained(str(self._root)):
+                make_private(path.parent)
+                folder.write_whole(str(path), bundle.content)
 
-    def render(self, start: Start) -> Request:
-        """The order that the job's supervisor would get."""
-        one, job_id = start.candidate, start.job_id
-        uuids = [gpu.uuid for gpu in self._gpus if gpu.kind == one.gpu]
-        body = render.order(start, uuids=uuids, locks=devices.FOLDER)
-        return Request(ref=self._ref(job_id), candidate=one, body=body, names=(job_id,))
+    @property
+    def gpus(self) -> tuple[offers.LocalGpu, ...]:
+        """The GPUs that jobs may have."""
+        return () if self._most == 0 else offers.find_gpus()[: self._most]
 
-    def create(self, request: Request) -> JobRef:
-        """Start the job, or take up the one of this name that is there already.
+    def build_request(
+        self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
+    ) -> Request:
+        """The order of the attempt's supervisor."""
+        uuids = [gpu.uuid for gpu in self.gpus if gpu.kind == candidate.gpu]
+        body = orders.order(
+            record.job_id, attempt.id, spec, candidate, bundle,
+            uuids=uuids, locks=gpu_locks.FOLDER, folder=self.job_folder(record.job_id),
+        )  # fmt: skip
+        return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body)
+
+    def launch(self, request: Request) -> str:
+        """Start the attempt's supervisor, unless its folder is there already.
 
         Raises:
             SpecError: ``checkpoint_dir`` or ``output_dir`` cannot be made.
-            PermissionDeniedError: the folder of jobs cannot be written, or the job's is not ours alone.
+            PermissionDeniedError: the folder of jobs cannot be written, or is not ours alone.
             CapacityError: its disk is full.
         """
-        start.create(str(self._root), request.ref.name, request.body)
-        return request.ref
+        job_id = request.job_id
+        path = self._root / job_id / request.attempt.id
+        with explained(self._root):
+            orders.clear_drafts(self._root)
+            if not os.path.lexists(path):
+                make_private(path.parent)
+                orders.refuse_foreign(str(path.parent))
+                record = self._root / "records" / f"{job_id}.json"
+                order = orders.complete(self._root, request.body)
+                orders.start(self._root, path, {**order, "record": str(record) if record.exists() else ""})
+        return _handle(path)
 
-    def recorder(self) -> FolderRecorder:
-        """The records beside the jobs."""
-        return FolderRecorder(self._root, self._ref("job"))
+    def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
+        """What the folders say."""
+        return {one.job_id: self._inspect(one) for one in records}
 
-    def observe(self, ref: JobRef) -> Observation:
-        """One look at the job, from any process of this machine.
+    def _inspect(self, record: JobRecord) -> Status:
+        if record.attempt is None:
+            return Status()
+        try:
+            path = self._folder(record)
+        except GputrainError as error:  # of another host, or a folder that others may write
+            return Status(detail=error.what)
+        if _is_there(path):
+            seen = status.inspect(path)
+            return attrs.evolve(seen, handle=_handle(path) if seen.exists else "")
+        if record.attempt.state is Launch.LAUNCHING:
+            return Status(state=State.QUEUED)
+        return Status(state=State.FAILED, cause=causes.LOST, detail=f"{path} is gone")
 
-        Raises:
-            JobLostError: its folder is not there.
-        """
-        return states.observe(self._folder_of(ref))
-
-    def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
-        """What all nodes wrote since ``cursor``, in the order of time. Raises as `observe`."""
-        path = self._folder_of(ref)
-        return states.read_logs(path, cursor, is_over=states.is_over(path))
-
-    def cancel(self, ref: JobRef) -> None:
-        """Ask the job to stop; its ranks may save first. Raises as `observe`."""
-        path = self._folder_of(ref)
-        if not states.is_over(path):
-            start.ask_to_stop(path)
-
-    def cursor_near_end(self, ref: JobRef, lines: int) -> str:
-        """As of `FindsTheEnd`, by the lines' usual length. Raises as `observe`."""
-        return states.near_end(self._folder_of(ref), lines)
-
-    def python(self, ref: JobRef) -> str:
-        """As of `RunsInAPython`: that of whoever submitted it, by its order. Raises as `observe`."""
-        start = (folder.read_json(os.path.join(self._folder_of(ref), folder.ORDER)) or {}).get("start")
-        return str(start[0]) if isinstance(start, list) and start else ""
-
-    def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
-        """Leave the question where the agents look. Raises as `observe`."""
-        states.ask_for_stacks(self._folder_of(ref), nonce)
-
-    def stacks(self, ref: JobRef, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-        """The answers that are there. Raises as `observe`."""
-        return states.read_stacks(self._folder_of(ref), nonce)
-
-    def find(self, *, name: str = "") -> tuple[JobRef, ...]:
-        """The jobs in this backend's folder, newest first; those whose name starts with ``name``.
+    def terminate(self, record: JobRecord, grace_s: float) -> None:
+        """As of `Backend`. An attempt that was ended before it began never begins: its folder is there.
 
         Raises:
-            PermissionDeniedError: the folder is there and cannot be read.
+            RequestError: it runs on another host, and was to end at once.
+            TransientError: its processes have not ended.
         """
-        there = listed(str(self._root))
-        names = [one for one in there if one.startswith(name) and _NAME.fullmatch(one)]
-        own = [one for one in names if folder.is_own(str(self._root / one))]
-        orders = {one: folder.read_json(str(self._root / one / folder.ORDER)) for one in own}
-        made_at = {one: order.get("created_at", 0.0) for one, order in orders.items() if order is not None}
-        newest_first = sorted(made_at, key=lambda one: (made_at[one], one), reverse=True)
-        return tuple(attrs.evolve(self._ref(one), made_at=made_at[one]) for one in newest_first)
+        try:
+            path = self._folder(record)
+        except RequestError:
+            if grace_s > 0:
+                return  # its record tells it
+            raise
+        if grace_s > 0 and _is_there(path):
+            if not status.is_over(path):
+                with explained(path):
+                    _touch(path, folder.CANCEL)
+        else:
+            _end(path)
 
-    def _ref(self, job_id: str) -> JobRef:
-        if self._root == self._usual:  # a short name, for what most people have most of
-            return JobRef(backend=self.name, project="", place="", name=job_id)
-        return JobRef(backend=self.name, project=_host(), place=str(self._root), name=job_id)
+    def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
+        """What all nodes wrote since ``cursor``, in the order of time. RequestError: on another host."""
+        path = self._folder(record)
+        if not _is_there(path):
+            return LogPage(lines=(), cursor=cursor)
+        return status.read_logs(path, cursor, is_over=status.is_over(path))
 
-    def _folder_of(self, ref: JobRef) -> str:
-        """The job's folder; the name came from a string, so it must name one folder and nothing above it."""
-        path = os.path.join(ref.place or self._usual, ref.name)
-        if not _NAME.fullmatch(ref.name) or not os.path.exists(os.path.join(path, folder.ORDER)):
-            here = (
-                ""
-                if ref.project in ("", _host())
-                else f"; it was started on {ref.project}, and this is {_host()}"
+    def cursor_near_end(self, record: JobRecord, lines: int) -> str:
+        """As of `Backend`, by the lines' usual length."""
+        return status.near_end(self._folder(record), lines)
+
+    def python(self, record: JobRecord) -> str:
+        """That of the process that launched it."""
+        order = folder.read_json(os.path.join(self._folder(record), folder.ORDER)) or {}
+        return str(order["start"][0]) if order.get("start") else ""
+
+    def job_folder(self, job_id: str) -> str:
+        """As of `Backend`."""
+        return str(self._root / job_id)
+
+    def place(self, record: JobRecord, field: str, given: str | None) -> str:
+        """As of `Backend`: where its last attempt wrote."""
+        order = folder.read_json(os.path.join(self._folder(record), folder.ORDER)) if given else None
+        return str(order[field]) if order and field in order else super().place(record, field, given)
+
+    def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
+        """Leave the question where the agents look. RequestError: no ranks run, or not on this host."""
+        status.ask_for_stacks(self._folder(record), nonce)
+
+    def stacks(self, record: JobRecord, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """The answers that are there."""
+        return status.read_stacks(self._folder(record), nonce)
+
+    def machines(self, job_id: str = "") -> tuple[Machine, ...]:
+        """The supervisors that run. Of one whose record lies in a bucket, who wants it is not told here."""
+        paths = sorted(one.parent for one in self._root.glob(f"*/*/{folder.ORDER}"))
+        return tuple(
+            Machine(
+                backend=self.name,
+                name=f"{path.parent.name}/{path.name}",
+                place=offers.MACHINE,
+                job_id=path.parent.name,
+                attempt=path.name,
+                status=str(status.inspect(str(path)).state),
+                price=None,
+                is_sure=bool((folder.read_json(str(path / folder.ORDER)) or {}).get("record")),
             )
-            raise JobLostError(
-                f"there is no job {ref.name}",
-                why=f"{path} is not a job's folder{here}",
-                fix="list the jobs there are with trainer.jobs(), or attach on the machine that runs it",
-                uri=ref.uri,
+            for path in paths
+            if path.parent.name.startswith(job_id) and folder.is_own(str(path)) and folder.is_held(str(path))
+        )
+
+    def remove(self, machines: Sequence[Machine]) -> None:
+        """End them. Raises as `terminate`."""
+        refusals = []
+        for one in machines:
+            job_id, _, attempt = one.name.partition("/")
+            if _NAME.fullmatch(job_id) and _NAME.fullmatch(attempt):
+                try:
+                    _end(str(self._root / job_id / attempt))
+                except GputrainError as error:
+                    refusals.append(error)
+        if refusals:
+            raise refusals[0]
+
+    def _folder(self, record: JobRecord) -> str:
+        """The attempt's folder.
+
+        Raises:
+            RequestError: the attempt was launched on another host, or in another folder.
+            PermissionDeniedError: it is not a folder of this user alone.
+        """
+        assert record.attempt is not None, "a record between two attempts has no folder"
+        path, handle = self._root / record.job_id / record.attempt.id, record.attempt.handle
+        if handle not in ("", _handle(path)):
+            other, _, where = handle.partition(":")
+            raise RequestError(
+                f"it runs on {other}" if other != _host() else f"it runs in {where}",
+                fix=f"do that on {other}, with the folder of jobs that it was submitted with",
             )
-        start.refuse_foreign(path)
-        return path
+        if os.path.lexists(path):
+            orders.refuse_foreign(str(path))
+        return str(path)
 
 
 def _host() -> str:
     return socket.gethostname() or "this-machine"
 
 
-@attrs.define(eq=False)
-class FolderRecorder:
-    """As of `Recorder`."""
+def _handle(path: str | Path) -> str:
+    return f"{_host()}:{path}"
 
-    root: Path
-    ref: JobRef
-    """The name of any job there, whose last part is filled in."""
-    settles_s: float = attrs.field(default=0.0, init=False)
-    """A folder is made once, by whoever is first."""
-    turn_s: float = attrs.field(default=0.0, init=False)
-    """Whether its asker lives is seen at once."""
-    repeats: bool = attrs.field(default=True, init=False)
-    """A job has one folder."""
 
-    @property
-    def board(self) -> FolderBoard:
-        """The records beside the jobs."""
-        return FolderBoard(self.root / RECORDS)
+def _is_there(path: str) -> bool:
+    """Whether it was launched: a folder that was made to bar it has no state."""
+    return os.path.lexists(os.path.join(path, folder.STATE))
 
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """Which folder it is; a job keeps nothing of the settings, and its supervisor starts it again."""
-        return {"folder": self.board.identity()}
 
-    def code(self, code: Code) -> Bundle | None:  # noqa: ARG002  # it lies in somebody's folder
-        """Code is not kept here: it runs where it lies."""
-        return None
+def _touch(path: str, name: str) -> None:
+    os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, folder.FILE_MODE))
 
-    def name_of(self, record: Record) -> JobRef:
-        """The job's name."""
-        return attrs.evolve(self.ref, name=record.job_id)
 
-    def there(self, record: Record) -> JobRef | None:
-        """The job's name, if it was started; one whose creator died before that is started by a create.
+def _end(path: str) -> None:
+    """Kill what runs there, and see it gone. The folder stays, so that nothing starts in it later."""
+    with explained(path):
+        make_private(Path(path))
+        _touch(path, folder.KILL)
+        until = time.monotonic() + ENDS_WITHIN_S
+        while folder.is_held(path):
+            late_s = time.monotonic() - until
+            if late_s > 0:
+                _kill_supervisor(path)
+            if late_s > ENDS_WITHIN_S:
+                raise TransientError(
+                    f"the processes of {path} have not ended", fix="see whether one hangs in a driver: ps axf"
+                )
+            time.sleep(0.02)
 
-        Raises:
-            RequestError: it was asked of a folder of another machine, or of one that is gone.
-        """
-        path, told = str(self.root / record.job_id), record.settings.get(offers.NAME, {})
-        if "folder" in told and told["folder"] != self.choices["folder"]:
-            raise RequestError(
-                f"{record.job_id} was asked for in another folder than {self.root}",
-                why="it may run there, on a machine that cannot be looked at from here",
-                fix="attach to it there, or submit this one under another key",
-            )
-        if not os.path.lexists(path):
-            return None
-        start.refuse_foreign(path)
-        start.await_start(path)
-        return None if states.is_abandoned(path) else self.name_of(record)
 
-    def clear(self, record: Record) -> bool:
-        """Undo a create that was interrupted, at once: there is no job then, and its name is free.
-
-        A job that another process made is left alone, unless it was killed as it took the ask back.
-
-        Raises:
-            TransientError: its processes have not ended yet.
-        """
-        ask = record.latest.nonce if record.over == WITHDRAWN else ""
-        if not start.withdraw(str(self.root), record.job_id, ask):
-            raise TransientError(
-                f"{record.job_id} was withdrawn, and its processes have not ended yet",
-                fix="wait a moment: without their folder they end by themselves",
-            )
-        return True
+def _kill_supervisor(path: str) -> None:
+    told = (folder.read_json(os.path.join(path, folder.STATE)) or {}).get("supervisor")
+    pid, began = told if isinstance(told, list) else (0, "")
+    if began and host.began(pid) == began:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

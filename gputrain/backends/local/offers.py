@@ -14,9 +14,11 @@ from importlib.util import find_spec
 
 import attrs
 
-from gputrain import catalog, staging
+from gputrain import catalog
 from gputrain.catalog import Price
 from gputrain.catalog.names import kind_of
+from gputrain.code import folder_of
+from gputrain.keeper import packages
 from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
 
@@ -66,7 +68,7 @@ def _offer(kind: str | None, count: int, max_nodes: int) -> Offer:
 
 
 def _cannot_install(spec: TrainingSpec) -> bool:
-    missing = unmet(spec.requirements, staging.folder_of(spec))
+    missing = unmet(spec.requirements, folder_of(spec))
     return bool(missing) and find_spec("pip") is None
 
 
@@ -121,12 +123,6 @@ LIMITS = (
             fix=f"{field}='./{field.removesuffix('_dir')}'",
         )
         for field in ("checkpoint_dir", "output_dir", "source_dir")
-    ),
-    Limit(
-        field="keep_outputs",
-        asks=lambda spec: spec.keep_outputs and not spec.output_dir,
-        why="there is no folder for results on this machine unless it is named",
-        fix="output_dir='./output', or leave keep_outputs out: the files stay where they are",
     ),
     Limit(
         field="requirements",
@@ -199,7 +195,7 @@ def _read(line: str) -> list[LocalGpu]:
 def unmet(requirements: Sequence[str], folder: str = "") -> tuple[str, ...]:
     """The requirements that this Python does not satisfy, and those that only pip itself can read.
 
-    A ``.txt`` file is read in ``folder``; one that is not there asks for nothing, and staging refuses it.
+    A ``.txt`` file is read in ``folder``; one that is not there asks for nothing: `resolve` refuses it.
 
     >>> unmet(["attrs>=1"])
     ()
@@ -214,8 +210,7 @@ def _each(requirements: Sequence[str], folder: str) -> Iterator[str]:
         yield from requirements
         return
     try:
-        with open(os.path.join(folder, requirements[1]), encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+        lines = packages.read_file(os.path.join(folder, requirements[1])).splitlines()
     except OSError:
         return
     for line in lines:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from gputrain import staging
 from gputrain.backends.local.offers import NAME, LocalGpu, unmet
+from gputrain.code import folder_of
+from gputrain.doctor.report import Check, Checks, Probe, code, failed, ok, run_checks, unknown
 from gputrain.entrypoint.contract import ASIDE
-from gputrain.preflight.checks import Check, Checks, Question, code, examine, fault, fine, unknown
 from gputrain.spec import TrainingSpec
 
 _PATIENCE_S = 60.0
@@ -32,14 +32,14 @@ print({_MARK!r} + json.dumps([torch.__version__, torch.version.cuda, torch.cuda.
 def preflight(root: Path, gpus: Sequence[LocalGpu], spec: TrainingSpec | None) -> Checks:
     """Python, torch, GPUs, disk and ports; with a spec, also its code and what it requires."""
     things = (
-        Question(subject="torch", ask=lambda: _torch(gpus)),
-        Question(subject="GPUs", ask=lambda: _gpus(gpus)),
-        Question(subject=f"folder {root}", ask=lambda: _disk(root)),
-        Question(subject="ports", ask=_ports),
+        Probe(subject="torch", run=lambda: _torch(gpus)),
+        Probe(subject="GPUs", run=lambda: _gpus(gpus)),
+        Probe(subject=f"folder {root}", run=lambda: _disk(root)),
+        Probe(subject="ports", run=_ports),
         *code(spec, installed=True),
-        *(() if spec is None else (Question(subject="requirements", ask=lambda: _required(spec)),)),
+        *(() if spec is None else (Probe(subject="requirements", run=lambda: _required(spec)),)),
     )
-    return examine(NAME, things)
+    return run_checks(NAME, things)
 
 
 def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
@@ -55,7 +55,7 @@ def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         install = f"{shlex.quote(sys.executable)} -m pip install torch"
-        yield fault(said[-1] if said else "it ended", install)
+        yield failed(said[-1] if said else "it ended", install)
         return
     # Plugins and a site's own start-up file may write there, too, and leave a line open.
     answer = done.stdout.decode(errors="replace").partition(_MARK)[2]
@@ -66,26 +66,26 @@ def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
     if len(gpus) > seen:
         why = f"torch {version} sees {seen} GPUs, and nvidia-smi {len(gpus)}"
         fix = "install a torch built with CUDA that suits the driver: https://pytorch.org/get-started/locally"
-        yield fault(why, fix)
+        yield failed(why, fix)
     else:
         built = f"CUDA {cuda}" if cuda else "CPU"
-        yield fine(f"{version}, built for {built}")
+        yield ok(f"{version}, built for {built}")
 
 
 def _gpus(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
     kinds = ", ".join(gpu.kind for gpu in gpus)
-    yield fine(kinds or "none: ranks run on the CPU, with gloo")
+    yield ok(kinds or "none: ranks run on the CPU, with gloo")
 
 
 def _disk(root: Path) -> Iterator[Check]:
     there = next(path for path in (root, *root.parents) if path.exists())
     free = shutil.disk_usage(there).free
     if not os.access(there, os.W_OK | os.X_OK):
-        yield fault(f"{there} cannot be written", "export GPUTRAIN_HOME=FOLDER")
+        yield failed(f"{there} cannot be written", "export GPUTRAIN_HOME=FOLDER")
     elif free < _LEAST_BYTES:
-        yield fault(f"{free / 2**20:.0f} MiB are free", "export GPUTRAIN_HOME=FOLDER")
+        yield failed(f"{free / 2**20:.0f} MiB are free", "export GPUTRAIN_HOME=FOLDER")
     else:
-        yield fine(f"{free / 2**30:.0f} GiB are free")
+        yield ok(f"{free / 2**30:.0f} GiB are free")
 
 
 def _ports() -> Iterator[Check]:
@@ -95,18 +95,18 @@ def _ports() -> Iterator[Check]:
             socket.create_connection(server.getsockname(), timeout=5.0).close()
     except OSError as error:
         why = f"nothing can be reached at 127.0.0.1: {error.strerror or error}"
-        yield fault(why, "ip link set lo up")
+        yield failed(why, "ip link set lo up")
     else:
-        yield fine("ranks can reach each other at 127.0.0.1")
+        yield ok("ranks can reach each other at 127.0.0.1")
 
 
 def _required(spec: TrainingSpec) -> Iterator[Check]:
-    missing = unmet(spec.requirements, staging.folder_of(spec))
+    missing = unmet(spec.requirements, folder_of(spec))
     if missing and find_spec("pip") is None:
         why = f"not there, nor a pip: {', '.join(missing)}"
-        yield fault(why, f"{shlex.quote(sys.executable)} -m ensurepip")
+        yield failed(why, f"{shlex.quote(sys.executable)} -m ensurepip")
     elif missing:
         why = f"installed before the ranks start: {', '.join(missing)}"
-        yield fine(why)
+        yield ok(why)
     else:
-        yield fine("all there")
+        yield ok("all there")

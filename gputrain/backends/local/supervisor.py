@@ -1,4 +1,4 @@
-"""The keeper of one job on this machine: the client may die while it goes on.
+"""The supervisor of one attempt on this machine, which goes on when its client ends.
 
 Standard library only, so that it starts in milliseconds and stays small.
 """
@@ -6,17 +6,19 @@ Standard library only, so that it starts in milliseconds and stays small.
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import os
 import sys
 import time
 
-from gputrain.backends.local import devices
+from gputrain.backends.local import gpu_locks
 from gputrain.entrypoint import contract, host, processes
+from gputrain.entrypoint.run_directory import Folder
 from gputrain.keeper import folder
-from gputrain.keeper.board import StatusFolder, Withdrawn
 from gputrain.keeper.keeper import Keeper, grace_s
-from gputrain.keeper.rules import Rules
-from gputrain.keeper.status import CANCELLED, WAIT_LIMIT, WAITING
+from gputrain.keeper.rules import TICK_S, Rules
+from gputrain.keeper.status import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +28,99 @@ if TYPE_CHECKING:
 KILL_MARGIN_S = 5.0
 """How much longer than its own grace time an agent is given before it is killed."""
 
-# What a caller may set for the agents; every other name of theirs is ours to set.
-_CALLERS = (contract.JOIN_TIMEOUT, contract.GRACE, contract.AGENT)
+_CALLERS = (contract.JOIN_TIMEOUT, contract.GRACE)
+"""What a caller may set for the agents."""
+RECORD_EVERY_S = 2.0
+"""How often the record is read."""
+LAST_WRITE_S = 10.0
+"""How long the end is written again to a disk that takes nothing."""
+
+
+class Gone(Exception):
+    """Somebody has removed the attempt's folder, and with it the attempt."""
+
+
+class AttemptFolder:
+    """The folder of an attempt, where its state is written and its stop is read; as of `StatusBoard`.
+
+    The order names the file of the job's record, which may name another attempt by now
+    (docs/design/record.md). Where it names none, as for a record in a bucket, nothing but this folder says
+    whether the attempt may run.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.order: dict[str, Any] = folder.read_json(self.file(folder.ORDER)) or {}
+        self._document: dict[str, Any] = {}
+        self._is_written = True
+        self._record_says = ""
+        self._read_at: float | None = None
+
+    def file(self, name: str) -> str:
+        """The path of a file in the folder."""
+        return os.path.join(self._path, name)
+
+    def rename(self, path: str) -> None:
+        """Give the folder its name. Raises OSError where there is one of that name."""
+        os.rename(self._path, path)
+        self._path = path
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Write the state whole. Raises OSError where that cannot be done."""
+        self._document, self._is_written = document, False
+        folder.write_json(self.file(folder.STATE), document)
+        self._is_written = True
+
+    def tell(self, document: dict[str, Any]) -> None:
+        """As of `StatusBoard`: where the disk is full the job goes on, and the next look tries again."""
+        with contextlib.suppress(OSError):
+            self.write(document)
+
+    def last(self, document: dict[str, Any]) -> None:
+        """As of `StatusBoard`; where the disk is full, into the room that was kept for it."""
+        until = time.monotonic() + LAST_WRITE_S
+        self.tell(document)
+        while not self._is_written and time.monotonic() < until:
+            self._check()
+            with contextlib.suppress(OSError):
+                os.unlink(self.file(folder.RESERVE))
+            self.tell({**document, "disk_was_full": True})
+            if not self._is_written:
+                processes.wait(TICK_S)
+
+    def word(self) -> str:
+        """As of `StatusBoard`. At the first call an error of reading the record is raised as it is; later it
+        stops no training.
+        """
+        self._check()
+        if not self._is_written:
+            self.tell(self._document)
+        if os.path.exists(self.file(folder.KILL)):
+            return SUPERSEDED
+        record = self.order.get("record")
+        if record and (self._read_at is None or time.monotonic() > self._read_at + RECORD_EVERY_S):
+            is_first, self._read_at = self._read_at is None, time.monotonic()
+            try:
+                self._record_says = self._read_record(record)
+            except FileNotFoundError:
+                self._record_says = SUPERSEDED if is_first else self._record_says
+            except (OSError, ValueError, AttributeError, RecursionError):  # no document of ours
+                if is_first:
+                    raise
+        if self._record_says != SUPERSEDED and os.path.exists(self.file(folder.CANCEL)):
+            return CANCELLED
+        return self._record_says
+
+    def _read_record(self, path: str) -> str:
+        with open(path, "rb") as file:
+            metadata = json.loads(file.readline()).get("metadata", {})  # as `FolderStore` writes it
+        if metadata.get("attempt") != self.order["attempt"]:
+            return SUPERSEDED
+        return CANCELLED if metadata.get("wanted") == "cancel" else ""
+
+    def _check(self) -> None:
+        if not os.path.exists(self.file(folder.ORDER)):
+            raise Gone
 
 
 class ThisMachine:
@@ -35,10 +128,10 @@ class ThisMachine:
 
     asked = CANCELLED
 
-    def __init__(self, board: StatusFolder) -> None:
-        self._board = board
-        self._order: dict[str, Any] = folder.read_json(board.file(folder.ORDER)) or {}
-        self._allotment = devices.Allotment([()] * len(self._order["nodes"]), ())
+    def __init__(self, board: AttemptFolder) -> None:
+        self._board, self._order = board, board.order
+        self._allotment = gpu_locks.Allotment([()] * len(self._order["nodes"]), ())
+        self._results = ""
         self.restarts = int(self._order["max_restarts"])
         env = {**os.environ, **self._order["nodes"][0]["env"]}
         self.saves_s = grace_s(env.get(contract.GRACE, ""))
@@ -49,7 +142,8 @@ class ThisMachine:
         return Rules(time.monotonic() + patience_s, WAIT_LIMIT, 0.0)
 
     def wait(self, keeper: Keeper) -> None:
-        """Other jobs may hold them."""
+        """Other jobs may hold the GPUs; and the job may have been cancelled before this process was up."""
+        keeper.until(lambda: not self._board.word())
         gpus = self._order["gpus"]
         if gpus is None or self._has_gpus(gpus):
             return
@@ -57,7 +151,7 @@ class ThisMachine:
         keeper.until(lambda: self._has_gpus(gpus))
 
     def _has_gpus(self, gpus: dict[str, Any]) -> bool:
-        found = devices.allot(gpus["uuids"], len(self._order["nodes"]), gpus["per_node"], gpus["locks"])
+        found = gpu_locks.allot(gpus["uuids"], len(self._order["nodes"]), gpus["per_node"], gpus["locks"])
         self._allotment = found or self._allotment
         return found is not None
 
@@ -66,7 +160,7 @@ class ThisMachine:
         return time.monotonic() + float(self._order["max_run_s"])
 
     def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:
-        results = self._board.file(folder.ATTEMPT.format(attempt=attempt))
+        self._results = results = self._board.file(folder.ATTEMPT.format(attempt=attempt))
         os.mkdir(results, folder.FOLDER_MODE)
         common = self._environment(attempt, results)
         return {
@@ -86,20 +180,25 @@ class ThisMachine:
         """The caller's environment, without what an agent around us left there, and this attempt's own."""
         ours = [*contract.ENVIRONMENT, *contract.RANK_ENVIRONMENT]
         env = {name: value for name, value in os.environ.items() if name in _CALLERS or name not in ours}
-        with open(self._board.file(folder.TOKEN), encoding="ascii") as file:
-            env[contract.TOKEN] = file.read()
         env[contract.ATTEMPT] = str(attempt)
         env[contract.RESULT_DIR] = env[contract.LOG_DIR] = results
         nodes = len(self._order["nodes"])
         if nodes > 1:
             ranks = nodes * int(self._order["nodes"][0]["env"][contract.NPROC_PER_NODE])
             env.setdefault("OMP_NUM_THREADS", str(max(1, host.cpu_count() // ranks)))  # one machine for all
-            address = self._order["nodes"][0]["address"]
-            env[contract.COORDINATOR] = f"{address}:{_free_port(address)}"
+            env[contract.RUN_DIR] = results
         return env
 
-    def have_ranks(self, agents: Sequence[int]) -> bool:
-        return any(host.children_of(pid) for pid in agents)
+    def have_ranks(self, agents: Sequence[int]) -> bool:  # noqa: ARG002  # it is a `Site`
+        """An agent makes the folder of its ranks as it starts them."""
+        return any(name.startswith(contract.ERROR_FOLDER) for name in os.listdir(self._results))
+
+    def node_ended(self, node_rank: int) -> None:
+        """Others need not wait for the status of a node that was killed."""
+        directory = Folder(self._results)
+        go = directory.get("go")
+        if go:
+            directory.create(f"{go['run']}/ended-{node_rank}", {})
 
     def has_a_result(self) -> bool:
         """Its agents end by themselves."""
@@ -114,42 +213,37 @@ class ThisMachine:
         return {}
 
 
-def _free_port(address: str) -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
-
-
 def main() -> NoReturn:
-    """Look after the job in ``sys.argv[1]``, whose lock is the open file ``sys.argv[2]``.
+    """Look after the attempt in the folder ``sys.argv[1]``, and name it ``sys.argv[2]`` once it has a state.
+
+    If there is a folder of that name, the attempt was launched already, and nothing happens.
 
     The process that was started returns at once; a child of it, which nobody waits for, does the work. Where
     the folder takes no state, there is none, and the status is the number of the system's error.
     """
-    path, lock = sys.argv[1], int(sys.argv[2])
-    os.set_inheritable(lock, False)
-    board = StatusFolder(path)
-    if not os.path.samestat(os.fstat(lock), os.stat(board.file(folder.LOCK))):
-        os._exit(1)  # its job was withdrawn before it was up, and this is the next one of that name
+    draft, path = sys.argv[1:3]
+    board = AttemptFolder(draft)
+    folder.hold(draft)
     keeper = Keeper(board, ThisMachine(board))
     try:
         board.write(keeper.document)
+        board.rename(path)
     except OSError as error:  # it does not start: nobody could see how it ends
-        with contextlib.suppress(OSError):  # the same full disk, which takes no words: the status must do
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            os._exit(0)
+        with contextlib.suppress(OSError):  # the disk may be full
             sys.stderr.write(f"{error}\n")
         os._exit(error.errno or 1)
     if os.fork():
         os._exit(0)
     processes.adopt_orphans()
     processes.hold_signals()
+    keeper.document = {**keeper.document, "supervisor": [os.getpid(), host.began(os.getpid())]}
     try:
         keeper.keep()
-    except Withdrawn:
+    except Gone:
         processes.end_children()
-        board.clear(keeper.document["attempt"])
-    except BaseException:  # the top of a process that nobody waits for: its end is told through the folder
+    except BaseException:  # nobody waits for this process: the folder tells how it ended
         keeper.crashed()
         raise
     os._exit(0)

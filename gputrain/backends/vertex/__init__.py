@@ -1,6 +1,6 @@
 """Vertex AI custom jobs: one spec, exactly one job."""
 
 from gputrain.backends.vertex.backend import VertexAI
-from gputrain.backends.vertex.settings import NfsMount, ReductionServer, Transport
+from gputrain.backends.vertex.settings import NfsMount, ReductionServer
 
-__all__ = ["NfsMount", "ReductionServer", "Transport", "VertexAI"]
+__all__ = ["NfsMount", "ReductionServer", "VertexAI"]

@@ -4,49 +4,40 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
-import attrs
-
-from gputrain.arguments import refusing
-from gputrain.backends.base import JobRef, LogPage, Request, Start
+from gputrain.backends.base import Bundle, LogPage, Machine, Request, Status
 from gputrain.backends.google import GoogleBackend
-from gputrain.backends.vertex import identity, logs, offers, preflight, render
-from gputrain.backends.vertex.gcloud import to_gcloud
-from gputrain.backends.vertex.identity import create_once, found_no_room
-from gputrain.backends.vertex.jobs import JobService
-from gputrain.backends.vertex.locks import Locks
-from gputrain.backends.vertex.outcome import JobEnds
-from gputrain.backends.vertex.recorder import CustomJobRecorder, asked_last, lent, to_come
+from gputrain.backends.vertex import launch, logs, offers, preflight
+from gputrain.backends.vertex.api import JobService
+from gputrain.backends.vertex.request import CustomJob, claim_of, image_of, to_gcloud, with_images
 from gputrain.backends.vertex.settings import (
     ROWS,
     NfsMount,
     ReductionServer,
-    Transport,
     VertexSettings,
     read_settings,
 )
 from gputrain.backends.vertex.states import SeenJob
-from gputrain.backends.vertex.waiting import Reasons
-from gputrain.backends.vertex.watch import RegionWatch
-from gputrain.backends.vertex.whereabouts import MOVED_S, Whereabouts, lost
+from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
-from gputrain.errors import JobLostError
-from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
-from gputrain.gcp.endpoints import asked_for
-from gputrain.gcp.listing import listing_of
-from gputrain.gcp.pace import Pace
-from gputrain.gcp.registry import by_digest, pinned
-from gputrain.gcp.shared import Found, Shared
-from gputrain.gcp.uploads import Progress
-from gputrain.lifecycle import Observation, State
+from gputrain.doctor import Checks
+from gputrain.entrypoint import contract
+from gputrain.google import Api, GoogleClient
+from gputrain.google.cache import Found, Pace, Recent
+from gputrain.google.endpoints import asked_for
+from gputrain.google.registry import by_digest, resolve_digest
+from gputrain.google.storage import Progress
+from gputrain.jobstore import Attempt, JobRecord
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
-from gputrain.preflight import Checks
-from gputrain.quota.book import Book
-from gputrain.records import BucketBoard
+from gputrain.quota.model import QuotaSnapshot
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
+
+IMAGE_TTL_S = 600.0
+"""An image as it is asks no record, so time alone tells a launch that is late from one that is lost."""
 
 
 class VertexAI(GoogleBackend[VertexSettings]):
@@ -54,8 +45,9 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     Args:
         project: the project's id.
-        region: where to run.
-        regions: where to run, in order of preference; the bucket lies in the first.
+        region: where to run; ``any``: wherever it is cheapest.
+        regions: where to run, in order of preference; the bucket lies in the first. ``any`` among them stands
+            for all others.
         bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, locks and results.
             Needed to submit, not to watch.
         image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
@@ -66,15 +58,14 @@ class VertexAI(GoogleBackend[VertexSettings]):
         tensorboard: full name of a TensorBoard instance; needs a service account.
         persistent_resource: id of machines that are there already.
         kms_key: full name of a key that encrypts what the job keeps.
-        management_fee: what Vertex AI takes on top of Compute Engine's on-demand price, as a share of it: 0.2
-            for 20 %. Your price list has it; without it prices are lower bounds, and ``max_cost`` is refused.
+        management_fee: what Vertex AI takes on top of Compute Engine's on-demand price, as a share of it:
+            0.15, read off a bill of 2025-08, unless your price list or contract has another.
         disk_gib: size of each machine's boot disk.
         disk_type: its type; pd-ssd, or hyperdisk-balanced where the machine takes nothing else.
         reduction_server: extra machines that sum gradients, for jobs of several nodes.
         enable_web_access: let people open a terminal in running containers, from the job's page.
         nfs_mounts: shares that containers see; they need a network.
         experiment, experiment_run: full names of the contexts that the job is filed under.
-        transport: ``rest`` or ``grpc``.
         endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial. Without them, an emulator's
             where ``$GPUTRAIN_ENDPOINT`` names one, and then without credentials.
         credentials: google.auth credentials; this environment's default ones unless given.
@@ -87,9 +78,11 @@ class VertexAI(GoogleBackend[VertexSettings]):
     'vertex'
     """
 
+    name = offers.NAME
+    poll_s = 1.5  # a single job's end is seen within two seconds; many jobs share their looks
+    restarts_itself = True
     _service = Service.VERTEX
 
-    @refusing(ROWS)
     def __init__(
         self, project: str, region: str | None = None, *,
         regions: Sequence[str] | None = None, bucket: str | None = None,
@@ -97,41 +90,27 @@ class VertexAI(GoogleBackend[VertexSettings]):
         network: str | None = None, network_attachment: str | None = None,
         tensorboard: str | None = None, persistent_resource: str | None = None, kms_key: str | None = None,
         management_fee: float | None = None, disk_gib: int = 100, disk_type: str | None = None,
-        reduction_server: ReductionServer | None = None, transport: str | Transport = Transport.REST,
+        reduction_server: ReductionServer | None = None,
         enable_web_access: bool = False, nfs_mounts: Sequence[NfsMount] = (),
         experiment: str | None = None, experiment_run: str | None = None,
         endpoints: Any = None, credentials: Any = None, progress: Progress | None = None,
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        settings = read_settings(
-            project=project, region=region, regions=regions, bucket=bucket, image_repository=image_repository,
-            service_account=service_account, network=network, network_attachment=network_attachment,
-            tensorboard=tensorboard, persistent_resource=persistent_resource, kms_key=kms_key,
-            management_fee=management_fee, disk_gib=disk_gib, disk_type=disk_type,
-            reduction_server=reduction_server, transport=transport, enable_web_access=enable_web_access,
-            nfs_mounts=nfs_mounts, experiment=experiment, experiment_run=experiment_run, endpoints=endpoints,
-            credentials=credentials, progress=progress, sleep=sleep, now=now,
-        )  # fmt: skip
-        access = Access(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
+        given = locals()
+        settings = read_settings(**{name: given[name] for name in ROWS})
+        access = GoogleClient(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
         super().__init__(settings, access, progress)
-        self._jobs = JobService(access=access, transport=settings.transport)
-        self._locks = Locks(self._jobs, settings.bucket)
-        latest = partial(asked_last, self._locks)
-        self._outcome = JobEnds(access, self._locks, latest)
-        self._reasons = Reasons(access)
-        self._whereabouts = Whereabouts(self._jobs, settings, self._locks.holder, latest)
-        self._recorder = None if settings.bucket is None else CustomJobRecorder(
-            settings=settings, board=BucketBoard(access, settings.bucket),
-            whereabouts=self._whereabouts, locks=self._locks,
-        )  # fmt: skip
-        self._moved: Shared[str, SeenJob] = Shared(fresh_s=MOVED_S, now=now)
-        self._watches: dict[str, RegionWatch] = {}
-        self._turns = Pace(each_s=logs.CALL_S, now=now)
+        self._jobs = JobService(access=access)
+        self._unanswered: Recent[str, bool] = Recent()
+        self._looks = Looks(self._jobs, settings)
+        self._turns = Pace(each_s=logs.CALL_S, now=access.now)
 
     @classmethod
-    def for_ref(cls, ref: JobRef, **arguments: Any) -> VertexAI:
+    def for_job(cls, ref: Any, record: JobRecord, **arguments: Any) -> VertexAI:
         """The backend that a job's name speaks of, with the default credentials unless some are given."""
-        return cls(ref.project, ref.place, **arguments)
+        return cls(
+            ref.project, regions=record.regions_of(offers.NAME), bucket=f"gs://{ref.home}", **arguments
+        )
 
     @classmethod
     def from_gcloud(cls, config: str | Mapping[str, Any], **arguments: Any) -> VertexAI:
@@ -147,16 +126,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return cls(**{**read_config(config).settings, **arguments})
 
     @property
-    def name(self) -> str:
-        """``vertex``."""
-        return offers.NAME
-
-    @property
-    def poll_s(self) -> float:
-        """A single job's end is seen within two seconds; many jobs share their looks."""
-        return 1.5
-
-    @property
     def supply(self) -> Supply:
         """The shapes that train on Vertex AI in these regions, and what it cannot honour."""
         return self._supply
@@ -165,130 +134,89 @@ class VertexAI(GoogleBackend[VertexSettings]):
     def _supply(self) -> Supply:
         return offers.supply(self._settings)
 
-    def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
-        return offers.fact(one, book, found)
+    @property
+    def _quota_options(self) -> Mapping[str, Any]:
+        owned = "machines of a persistent resource were counted when it was made"
+        return {"counted_before": owned if self._settings.persistent_resource else ""}
 
-    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
+    def _fact(self, one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
+        return offers.fact(one, snapshot, found)
+
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
         """What jobs need, or this one: looked at all at once; nothing is made."""
         return preflight.preflight(self._access, self._settings, spec, wanted)
-
-    def render(self, start: Start) -> Request:
-        """A draft of the custom job that would be made. Pure."""
-        place, job_id = start.candidate.place, start.job_id
-        job = render.custom_job(start, self._settings, self._addresses(Api.STORAGE, Api.SECRETMANAGER))
-        body = {"parent": f"projects/{self._settings.project}/locations/{place}", "customJob": job}
-        return Request(ref=self._ref(place, job_id), candidate=start.candidate, body=body, names=(job_id,))
-
-    def complete(self, request: Request) -> Request:
-        """The request as it is sent: with its image by digest."""
-        body = render.with_images(request.body, lambda image: pinned(self._access, image))
-        return attrs.evolve(request, body=body, image=by_digest(render.image_of(body)))
 
     def to_gcloud(self, request: Request) -> GcloudJob:
         """The job as a file and a command for gcloud."""
         return to_gcloud(request.body)
 
-    def create(self, request: Request) -> JobRef:
-        """Make the job. Vertex AI may say only later that a region has no machines; a look then says so.
+    def build_request(
+        self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
+    ) -> Request:
+        """As of `Backend`: the images by their digests of today."""
+        job = CustomJob(
+            settings=self._settings,
+            spec=spec,
+            candidate=candidate,
+            job_id=record.job_id,
+            attempt=attempt,
+            bundle=bundle,
+            addresses={api.value: self._access.url(api) for api in (Api.STORAGE, Api.SECRETMANAGER)},
+        )
+        body = with_images(job.body(), lambda image: resolve_digest(self._access, image))
+        image = by_digest(image_of(body))
+        return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body, image=image)
 
-        Raises:
-            CapacityError: this region has no such machines.
-            AccessError, RequestError: as Vertex AI answers.
-            TransientError: no answer came, and no job was seen; submit again with the same key.
-        """
-        job, job_id = request.body["customJob"], request.ref.name
+    def launch(self, request: Request) -> str:
+        """As of `Backend`; the handle is the job's resource name."""
         with self._reader.corrected():
-            seen = create_once(self._jobs, request.ref.place, job, job_id, job["labels"].get(LABEL_GANG, ""))
-        self._whereabouts.note(job_id, seen.resource)
-        self._watch(seen.region).know(seen)
-        return request.ref
+            return launch.launch(self._jobs, request, self._unanswered)
 
-    def recorder(self) -> CustomJobRecorder | None:
-        """The records of this bucket; None where none was named, which is enough to watch."""
-        return self._recorder
+    def ttl_s(self, spec: TrainingSpec) -> float:
+        """As of `Backend`."""
+        return IMAGE_TTL_S if spec.runs_image else self.launch_ttl_s
 
-    def observe(self, ref: JobRef) -> Observation:
-        """One look at the job; many jobs of a region share a call.
+    def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
+        """As of `Backend`; many jobs of a region share a list."""
+        return self._looks.inspect_many(records)
 
-        Raises:
-            JobLostError: there is no such job, or it was deleted.
-        """
-        seen = self._look(ref)
-        if winner := self._outcome.superseded_by(seen):
-            self._whereabouts.follow(ref, seen, winner)
-            seen = self._look(ref)
-        elif self._outcome.came_to_nothing(seen):
-            seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
-        told = self._reasons.tell(seen, self._outcome.observe(seen))
-        is_placeless = found_no_room(seen) or (told.state is State.CANCELLED and told.started_at is None)
-        return to_come(self._locks, seen, told) if is_placeless and self._recorder is None else told
+    def terminate(self, record: JobRecord, grace_s: float) -> None:
+        """As of `Backend`: a cancelled custom job has its ranks save, and ends by itself."""
+        launch.terminate(self._jobs, record, grace_s)
 
-    def tidy(self, ref: JobRef, seen: Observation) -> None:  # noqa: ARG002  # lists tell of the others
-        """End other jobs of the id that were seen to go on, once the lock says which one counts."""
-        if self._whereabouts.is_doubled(ref.name):
-            kept = self._whereabouts.found_anew(ref)
-            identity.cancel_extras(self._jobs, self._whereabouts.all(ref), kept, self._locks.holder)
-
-    def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
-        """Lines that all nodes wrote since ``cursor``, late ones included. Raises as `observe`."""
-        seen = self._look(ref)
-        if not seen.has_ended and not self._turns.take(ref.name, is_continued=logs.is_continued(cursor)):
+    def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
+        """As of `Backend`, from Cloud Logging. AccessError, TransientError: as it answers."""
+        seen = self._job_of(record)
+        is_continued = logs.is_continued(cursor)
+        if seen is None or not (
+            record.has_ended or self._turns.take(record.job_id, is_continued=is_continued)
+        ):
             return LogPage(lines=(), cursor=cursor)
         return logs.read(self._access, seen, cursor)
 
-    def cursor_near_end(self, ref: JobRef, lines: int) -> str:
-        """As of `FindsTheEnd`, by the times of the last lines. Raises as `observe`."""
-        return logs.near_end(self._access, self._look(ref), lines)
+    def cursor_near_end(self, record: JobRecord, lines: int) -> str:
+        """As of `Backend`, by the times of the last lines."""
+        seen = self._job_of(record)
+        return "" if seen is None else logs.near_end(self._access, seen, lines)
 
-    def cancel(self, ref: JobRef) -> None:
-        """Ask every job of the id to stop, wherever it is; nobody starts it again. Raises as `observe`.
+    def machines(self, job_id: str = "") -> tuple[Machine, ...]:
+        """As of `Backend`: the jobs of this bucket that have not ended."""
+        return launch.machines(self._jobs, self._settings, job_id)
 
-        One that was asked for a moment ago is waited for; one that comes later still does nothing.
+    def remove(self, machines: Sequence[Machine]) -> None:
+        """As of `Backend`."""
+        launch.remove(self._jobs, machines)
 
-        Raises:
-            AccessError, RequestError, TransientError: that it is over could not be written down.
-        """
-        found = self._whereabouts.settled(ref, None if self._recorder is None else self._recorder.board)
-        live = [seen for seen in found if not seen.has_ended]
-        ends = all(found_no_room(seen) or seen.was_cancelled for seen in found)
-        recorder = self._recorder
-        if recorder is None and ends and (full := next(filter(found_no_room, found), None)):
-            recorder = lent(self._whereabouts, self._locks, self._settings, full)
-        refused = recorder.end(ref.name)[1] if recorder is not None and (live or ends) else None
-        if recorder is not None and not (live or ends):
-            recorder.keep_key(ref, found)
-        for seen in live:
-            identity.end(self._jobs, seen)
-        if refused is not None:
-            raise refused
+    def _stacks_prefix(self, record: JobRecord) -> str:
+        assert record.attempt is not None, "it has an attempt"
+        claim = claim_of(self._settings.code_bucket, record.job_id, record.attempt.id)
+        return f"{claim}-{contract.STACKS_ASK}"  # where the prelude of a container looks
 
-    def find(self, *, name: str = "") -> tuple[JobRef, ...]:
-        """Jobs of ours in these regions, newest first. PartialListError where some could not be listed."""
-        listing, found = self._whereabouts.find(name), dict[str, JobRef]()
-        for seen in listing.seen:  # one id is one job, also where other regions had no room
-            made_at = seen.created_at.timestamp() if seen.created_at else 0.0
-            found.setdefault(seen.job_id, attrs.evolve(self._ref(seen.region, seen.job_id), made_at=made_at))
-        return listing_of(found.values(), listing.left_out).whole("list the jobs of Vertex AI")
-
-    def _asks(self, ref: JobRef) -> tuple[Objects, str]:
-        return self._locks.beside(self._look(ref))
-
-    def _ref(self, region: str, job_id: str) -> JobRef:
-        return JobRef(backend=self.name, project=self._settings.project, place=region, name=job_id)
-
-    def _look(self, ref: JobRef) -> SeenJob:
-        try:
-            resource = self._whereabouts.of(ref)
-        except JobLostError:
-            asked = None if self._recorder is None else self._recorder.asked_for(ref)
-            if asked is None:
-                raise
-            return asked
-        try:
-            return self._watch(resource.split("/")[3]).look(resource)
-        except MissingError as error:
-            self._whereabouts.forget(ref.name)
-            raise lost(ref) from error
-
-    def _watch(self, region: str) -> RegionWatch:
-        return self._watches.get(region) or self._watches.setdefault(region, RegionWatch(self._jobs, region))
+    def _job_of(self, record: JobRecord) -> SeenJob | None:
+        """The job whose lines are wanted, without a look at it; None before there is one."""
+        attempt = record.attempt
+        resource = "" if attempt is None else launch.resource_of(self._jobs, attempt)
+        if attempt is None or not resource:
+            return None
+        asked_at = datetime.fromtimestamp(attempt.at, timezone.utc) - logs.CLOCKS_OFF
+        return SeenJob(resource=resource, job_id=record.job_id, state="", created_at=asked_at)

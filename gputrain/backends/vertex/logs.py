@@ -10,19 +10,18 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from gputrain.backends.agent_reports import read_result, whole
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.results import read_result, whole
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.entrypoint import contract
-from gputrain.fields import refused
-from gputrain.gcp import Access, Api, filter_text
-from gputrain.gcp.answer import Answer, Surface
-from gputrain.gcp.refusals import kind_of
+from gputrain.fields import invalid
+from gputrain.google import Api, GoogleClient, filter_text
+from gputrain.google.errors import ErrorDetails, classify
 from gputrain.retry import LOOK
 from gputrain.times import moment_of
 
 FEW = 10
-"""Lines of the service that tell what it waits for: the steps of one start are five."""
+"""Lines of the service that say what it waits for: the steps of one start are five."""
 
 PAGE_SIZE = 1000
 MOST_PAGES = 5
@@ -46,7 +45,7 @@ CLOCKS_OFF = timedelta(days=1)
 _TASK = re.compile(r"workerpool([01])-(\d+)")
 
 
-def read(access: Access, seen: SeenJob, cursor: str) -> LogPage:
+def read(access: GoogleClient, seen: SeenJob, cursor: str) -> LogPage:
     """Lines since ``cursor``.
 
     Raises:
@@ -77,7 +76,7 @@ def read(access: Access, seen: SeenJob, cursor: str) -> LogPage:
     return LogPage(lines=tuple(map(_line, fresh)), cursor=cursor, has_more=bool(token))
 
 
-def near_end(access: Access, seen: SeenJob, lines: int) -> str:
+def near_end(access: GoogleClient, seen: SeenJob, lines: int) -> str:
     """The cursor from the last so many lines on; empty where one answer cannot hold so many."""
     if not 0 < lines <= PAGE_SIZE:
         return ""
@@ -88,7 +87,7 @@ def near_end(access: Access, seen: SeenJob, lines: int) -> str:
     return json.dumps({"since": since.isoformat(), "known": {}, "page": ""})
 
 
-def results(access: Access, seen: SeenJob) -> list[Mapping[str, Any]]:
+def results(access: GoogleClient, seen: SeenJob) -> list[Mapping[str, Any]]:
     """The result documents that the node agents of the last attempt wrote as their last lines."""
     wanted = f"{_filter(seen)} AND (textPayload:{_MARKER} OR jsonPayload.message:{_MARKER})"
     body = _entries(access, wanted, "timestamp desc", 100, "")
@@ -101,18 +100,18 @@ def results(access: Access, seen: SeenJob) -> list[Mapping[str, Any]]:
     return list(newest.values())
 
 
-def are_empty(access: Access, seen: SeenJob) -> bool:
+def are_empty(access: GoogleClient, seen: SeenJob) -> bool:
     """True where not a single line of the job's replicas came; the service writes a few of its own."""
     wanted = f'{_filter(seen)} AND resource.labels.task_name!="service"'
     return not _entries(access, wanted, "timestamp asc", 1, "").get("entries")
 
 
-def of_service(access: Access, seen: SeenJob) -> str:
+def of_service(access: GoogleClient, seen: SeenJob) -> str:
     """What Vertex AI itself wrote of the job last, a refusal before the steps it goes through; or nothing."""
     wanted = f'{_filter(seen)} AND resource.labels.task_name="service"'
     entries = _entries(access, wanted, "timestamp desc", FEW, "").get("entries") or []
     said = [_line(entry).message for entry in entries]
-    refusals = (one for one in said if kind_of(Answer(surface=Surface.VERTEX, message=one)))
+    refusals = (one for one in said if classify(ErrorDetails(message=one)))
     return next(refusals, said[0] if said else "")
 
 
@@ -123,7 +122,7 @@ def _filter(seen: SeenJob) -> str:
     return f'resource.type="ml_job" AND resource.labels.job_id={filter_text(seen.number)}'
 
 
-def _entries(access: Access, wanted: str, order: str, size: int, token: str) -> dict[str, Any]:
+def _entries(access: GoogleClient, wanted: str, order: str, size: int, token: str) -> dict[str, Any]:
     body = {
         "resourceNames": [f"projects/{access.project}"],
         "filter": wanted,
@@ -169,8 +168,8 @@ def _task(entry: Mapping[str, Any]) -> str:
 
 
 def _mark(entry: Mapping[str, Any]) -> str:
-    told = f"{entry.get('insertId', '')} {entry.get('timestamp', '')} {entry.get('logName', '')}"
-    return base64.b64encode(hashlib.sha256(told.encode()).digest()[:6]).decode()
+    identity = f"{entry.get('insertId', '')} {entry.get('timestamp', '')} {entry.get('logName', '')}"
+    return base64.b64encode(hashlib.sha256(identity.encode()).digest()[:6]).decode()
 
 
 Known = list[str]
@@ -181,11 +180,11 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, Known], str]:
     if not cursor:
         return None, {}, ""
     try:
-        told = json.loads(cursor)
-        return _parse(told["since"]), dict(told["known"]), str(told["page"])
+        read = json.loads(cursor)
+        return _parse(read["since"]), dict(read["known"]), str(read["page"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         allowed, fix = "a LogPage's cursor", "pass it on unchanged"
-        raise refused("cursor", cursor[:40], allowed, fix) from error
+        raise invalid("cursor", cursor[:40], allowed, fix) from error
 
 
 def _received(entry: Mapping[str, Any]) -> str:

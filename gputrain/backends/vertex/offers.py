@@ -1,4 +1,4 @@
-"""What Vertex AI sells to a project by the catalog, what it cannot honour, what it tells beforehand. Pure.
+"""What Vertex AI sells by the catalog, what it cannot honour, and what it reports beforehand. Pure.
 
 Vertex AI publishes neither which regions train on which GPU nor what capacity there is: for the former the
 catalog's dated table stands, the latter is met when the job is made. Compute Engine's quotas do not count.
@@ -10,23 +10,19 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 
-import attrs
-
 from gputrain import catalog
 from gputrain.backends.google import in_reservation, shape_of
 from gputrain.backends.limits import LIMITS, SAID, folders, words
-from gputrain.backends.vertex.render import of_order
+from gputrain.backends.vertex.request import in_the_order
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
-from gputrain.catalog.places import listed_in
-from gputrain.gcp import reservations
-from gputrain.gcp.shared import Found
+from gputrain.google.cache import Found
+from gputrain.google.compute_lists import zone_of
 from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
-from gputrain.quota.book import Book
-from gputrain.spec.read import LONGEST_WORD
+from gputrain.quota.model import QuotaSnapshot
+from gputrain.spec.spec import MAX_ARGUMENT_BYTES
 
 NAME = "vertex"
-FEE_FIX = "read the management fee off your price list and say it: VertexAI(..., management_fee=0.2)"
 MOST_RESTARTS = 6
 FLEX_START_MOST = timedelta(days=7)
 _RESERVATION = re.compile(
@@ -43,14 +39,14 @@ _ENV_MOST = 80
 
 def supply(settings: VertexSettings) -> Supply:
     """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order."""
-    shapes = catalog.shapes(service=Service.VERTEX)
+    shapes, regions = catalog.shapes(service=Service.VERTEX), settings.all_regions(Service.VERTEX)
     why = "a folder of the container is gone when it ends"
     return Supply(
         backend=NAME,
-        offers=tuple(_offer(shape, settings.regions, settings.management_fee) for shape in shapes),
+        offers=tuple(_offer(shape, regions, settings.management_fee) for shape in shapes),
         limits=(*LIMITS, *OF_VERTEX, *folders(settings.bucket, why, "gs://", "/gcs/")),
         find_gpu=catalog.find,
-        regions=settings.regions,
+        regions=settings.named_regions,
     )
 
 
@@ -60,8 +56,7 @@ def _offer(shape: Shape, regions: tuple[str, ...], fee: float | None) -> Offer:
     def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
         if model is None:
             return None
-        price = catalog.price(shape, place, model, service=Service.VERTEX)
-        return price if price is None or fee is None else with_fee(price, shape, fee)
+        return catalog.price(shape, place, model, service=Service.VERTEX, management_fee=fee)
 
     return Offer(
         gpu=shape.gpu.kind,
@@ -70,19 +65,7 @@ def _offer(shape: Shape, regions: tuple[str, ...], fee: float | None) -> Offer:
         provisioning_models=shape.sold_as(Service.VERTEX),
         places=tuple(region for region in regions if region in listed),
         price_of=price_of,
-        price_fix="" if fee is not None or shape.is_attached else FEE_FIX,
     )
-
-
-def with_fee(price: Price, shape: Shape, fee: float) -> Price:
-    """A price with Vertex AI's management fee in it."""
-    # Google takes no discount off the fee: a Spot or flex-start machine pays that of the on-demand one
-    standard = catalog.price(shape, price.region, ProvisioningModel.STANDARD, service=Service.VERTEX)
-    if standard is None:
-        return price
-    left_out = tuple(one for one in price.leaves_out if one != catalog.VERTEX_FEE)
-    source = f"{price.source}, and a management fee of {fee:.4g} times the on-demand price"
-    return attrs.evolve(price, usd_h=price.usd_h + fee * standard.usd_h, leaves_out=left_out, source=source)
 
 
 OF_VERTEX = (
@@ -100,6 +83,15 @@ OF_VERTEX = (
         ),
         why="flex-start runs for 7 days at most",
         fix="max_run_duration='7d', and resume from the checkpoint",
+    ),
+    *(
+        Limit(
+            field=field,
+            asks=lambda spec, field=field: spec.runs_image and bool(getattr(spec, field)),  # type: ignore[misc]
+            why="nothing of gputrain is in an image that runs as it is",
+            fix="name a script or a command, or use ComputeEngine",
+        )
+        for field in ("secrets", "hang_timeout")
     ),
     Limit(
         field="max_restarts",
@@ -120,26 +112,27 @@ OF_VERTEX = (
         fix=f"at most {_ENV_MOST} in env and secrets together",
     ),
     *words(
-        "a container is told its job in one argument, and no kernel takes one of more than 128 KiB",
-        lambda _spec: LONGEST_WORD - _OURS,
-        {**SAID, "env": lambda spec: of_order(spec.env)},
+        "a container gets its job in one argument, and no kernel takes one of more than 128 KiB",
+        lambda _spec: MAX_ARGUMENT_BYTES - _OURS,
+        {**SAID, "env": lambda spec: in_the_order(spec.env)},
     ),
 )
 
 
-def fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
-    """What was told of a candidate: its quotas, and the reservation that is named."""
+def fact(one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
+    """What is known of a candidate: its quotas, and the reservation that is named."""
     model = one.provisioning_model or ProvisioningModel.STANDARD
     shape = shape_of(one, Service.VERTEX)
-    standing = book.standing(shape, one.num_nodes, model, one.place, reservation=one.reservation)
-    zone = reservations.zone_of(one.reservation or "")
+    status = snapshot.status(shape, one.num_nodes, model, one.place, reservation=one.reservation)
+    zone = zone_of(one.reservation or "")
     absent_why, held_note = in_reservation(one, shape, zone, found)
     if zone and catalog.region_of(zone) != one.place:
         absent_why, held_note = f"reservation {one.reservation} is in {zone}", ""
+    dated = catalog.listed_in(shape, Service.VERTEX).dated
     return Fact(
-        verdict=standing.verdict,
-        readings=standing.readings,
+        verdict=status.verdict,
+        readings=status.readings,
         absent_why=absent_why,
-        availability=f"the catalog's table of Vertex AI's regions ({listed_in(shape, Service.VERTEX).dated})",
-        note="; ".join(filter(None, [standing.note, held_note])),
+        availability=f"the catalog's table of Vertex AI's regions ({dated})",
+        note="; ".join(filter(None, [status.note, held_note])),
     )

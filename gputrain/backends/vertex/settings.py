@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from gputrain import fields
-from gputrain.arguments import refusing
-from gputrain.backends.google import IMAGE_REPOSITORY, OBJECTS, PROJECT, REGION, GoogleSettings
+from gputrain.backends.google import OBJECTS, REGION, GoogleSettings, setting, switch
 from gputrain.errors import SpecError
-from gputrain.fields import FaultCollector, Field, matching, named
-from gputrain.gcp.buckets import BucketPrefix
+from gputrain.fields import Errors, Field, matching, named
+from gputrain.google.storage import BucketPrefix
 
 _IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 _WORD = r"[A-Za-z0-9][\w./:@-]*"
@@ -33,13 +31,6 @@ _OF_MOUNT = {
 }
 
 
-class Transport(enum.Enum):
-    """How the official client speaks."""
-
-    REST = "rest"
-    GRPC = "grpc"
-
-
 @attrs.frozen(kw_only=True, init=False)
 class ReductionServer:
     """Extra CPU machines that sum gradients for the trainers (Vertex AI's Reduction Server).
@@ -54,7 +45,6 @@ class ReductionServer:
     machine_type: str
     image: str
 
-    @refusing(_OF_SERVER)
     def __init__(self, *, replicas: int, machine_type: str = "n1-highcpu-16", image: str = _IMAGE) -> None:
         given = {"replicas": replicas, "machine_type": machine_type, "image": image}
         self.__attrs_init__(**fields.read_whole("ReductionServer(...)", _OF_SERVER, given))
@@ -73,31 +63,9 @@ class NfsMount:
     path: str
     mount_point: str
 
-    @refusing(_OF_MOUNT)
     def __init__(self, *, server: str, path: str, mount_point: str) -> None:
         given = {"server": server, "path": path, "mount_point": mount_point}
         self.__attrs_init__(**fields.read_whole("NfsMount(...)", _OF_MOUNT, given))
-
-
-@attrs.frozen(kw_only=True)
-class VertexSettings(GoogleSettings):
-    """The constructor's arguments, as values."""
-
-    service_account: str | None
-    network: str | None
-    network_attachment: str | None
-    tensorboard: str | None
-    persistent_resource: str | None
-    kms_key: str | None
-    management_fee: float | None
-    disk_gib: int
-    disk_type: str | None
-    reduction_server: ReductionServer | None
-    enable_web_access: bool
-    nfs_mounts: tuple[NfsMount, ...]
-    experiment: str | None
-    experiment_run: str | None
-    transport: Transport
 
 
 def _one(kind: type[Any]) -> Callable[[Any], Any]:
@@ -116,102 +84,121 @@ def _one(kind: type[Any]) -> Callable[[Any], Any]:
     return read
 
 
-_REGIONS = Field(
-    fields.many(REGION, or_one=True), "one or more regions",
-    "region='us-central1'; a zone has a letter more than its region",
-)  # fmt: skip
-
-
 def _share(value: Any) -> float:
     is_none = value == 0 and not isinstance(value, bool)  # a contract may say so
     return 0.0 if is_none else fields.number(0, 10)(value)
 
 
-# ruff: noqa: E501  # one row a field
-ROWS = {
-    "project": PROJECT,
-    "region": attrs.evolve(_REGIONS, unless="regions"),
-    "regions": _REGIONS,
-    "bucket": Field(BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
-    "image_repository": IMAGE_REPOSITORY,
-    "service_account": Field(
-        named("{word}@{word}"), "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'",
-    ),
-    "network": Field(
-        named("projects/{word}(?::{word})?/global/networks/{word}"), "the network's full name",
+@attrs.frozen(kw_only=True)
+class VertexSettings(GoogleSettings):
+    """The constructor's arguments, as values."""
+
+    regions: tuple[str, ...] = setting(
+        fields.many(REGION, or_one=True),
+        "one or more regions",
+        "region='us-central1'; a zone has a letter more than its region",
+        is_kept=False,
+    )
+    bucket: BucketPrefix | None = setting(
+        BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_kept=False
+    )
+    service_account: str | None = setting(
+        named("{word}@{word}"),
+        "an e-mail address",
+        "service_account='train@my-project.iam.gserviceaccount.com'",
+    )
+    network: str | None = setting(
+        named("projects/{word}(?::{word})?/global/networks/{word}"),
+        "the network's full name",
         "network='projects/PROJECT_NUMBER/global/networks/NAME'",
-    ),
-    "network_attachment": Field(
-        named("projects/{word}(?::{word})?/regions/{word}/networkAttachments/{word}"), "the attachment's full name",
+    )
+    network_attachment: str | None = setting(
+        named("projects/{word}(?::{word})?/regions/{word}/networkAttachments/{word}"),
+        "the attachment's full name",
         "network_attachment='projects/P/regions/R/networkAttachments/NAME'",
-    ),
-    "tensorboard": Field(
-        named("projects/{word}(?::{word})?/locations/{word}/tensorboards/{word}"), "the instance's full name",
+    )
+    tensorboard: str | None = setting(
+        named("projects/{word}(?::{word})?/locations/{word}/tensorboards/{word}"),
+        "the instance's full name",
         "tensorboard='projects/P/locations/R/tensorboards/ID'",
-    ),
-    "persistent_resource": Field(
+    )
+    persistent_resource: str | None = setting(
         matching(r"[a-z][a-z0-9-]{0,62}"), "the resource's id", "persistent_resource='my-cluster'"
-    ),
-    "kms_key": Field(
-        named("projects/{word}(?::{word})?/locations/{word}/keyRings/{word}/cryptoKeys/{word}"), "the key's full name",
+    )
+    kms_key: str | None = setting(
+        named("projects/{word}(?::{word})?/locations/{word}/keyRings/{word}/cryptoKeys/{word}"),
+        "the key's full name",
         "kms_key='projects/P/locations/R/keyRings/K/cryptoKeys/N'",
-    ),
-    "management_fee": Field(
-        _share, "a share of the machine's price, such as 0.2 for 20 %", "management_fee=0.2"
-    ),
-    "disk_gib": Field(fields.whole(100, 64_000), "100 to 64000", "disk_gib=100", is_needed=True),
-    "disk_type": Field(
-        matching(r"pd-ssd|pd-standard|hyperdisk-balanced"), "pd-ssd, pd-standard or hyperdisk-balanced", "leave it out"
-    ),
-    "reduction_server": Field(
-        _one(ReductionServer), "a ReductionServer, of one machine or more", "reduction_server=ReductionServer(replicas=2)"
-    ),
-    "enable_web_access": Field(fields.instance(bool), "True or False", "enable_web_access=True", is_needed=True),
-    "nfs_mounts": Field(
-        fields.many(_one(NfsMount)), "a list of NfsMount",
-        "nfs_mounts=[NfsMount(server='10.0.0.2', path='/share', mount_point='data')]", is_needed=True,
-    ),
-    "experiment": Field(
+    )
+    management_fee: float | None = setting(
+        _share, "a share of the machine's price, such as 0.2 for 20 %", "management_fee=0.2", is_kept=False
+    )
+    disk_gib: int = setting(fields.whole(100, 64_000), "100 to 64000", "disk_gib=100", is_needed=True)
+    disk_type: str | None = setting(
+        matching(r"pd-ssd|pd-standard|hyperdisk-balanced"),
+        "pd-ssd, pd-standard or hyperdisk-balanced",
+        "leave it out",
+    )
+    reduction_server: ReductionServer | None = setting(
+        _one(ReductionServer),
+        "a ReductionServer, of one machine or more",
+        "reduction_server=ReductionServer(replicas=2)",
+    )
+    enable_web_access: bool = switch("enable_web_access=True")
+    nfs_mounts: tuple[NfsMount, ...] = setting(
+        fields.many(_one(NfsMount)),
+        "a list of NfsMount",
+        "nfs_mounts=[NfsMount(server='10.0.0.2', path='/share', mount_point='data')]",
+        is_needed=True,
+    )
+    experiment: str | None = setting(
         named("projects/{word}(?::{word})?/locations/{word}/metadataStores/{word}/contexts/{word}"),
-        "the experiment's full name", "experiment='projects/P/locations/R/metadataStores/default/contexts/NAME'",
-    ),
-    "experiment_run": Field(
+        "the experiment's full name",
+        "experiment='projects/P/locations/R/metadataStores/default/contexts/NAME'",
+    )
+    experiment_run: str | None = setting(
         named("projects/{word}(?::{word})?/locations/{word}/metadataStores/{word}/contexts/{word}"),
-        "the run's full name", "experiment_run='projects/P/locations/R/metadataStores/default/contexts/NAME-RUN'",
-    ),
-    "transport": Field(fields.one_of(Transport), "'rest' or 'grpc'", "leave it out", is_needed=True),
-    **OBJECTS,
-}  # fmt: skip
+        "the run's full name",
+        "experiment_run='projects/P/locations/R/metadataStores/default/contexts/NAME-RUN'",
+    )
+
+
+ROWS = VertexSettings.rows()
+ROWS["region"] = ROWS["regions"]
 """How each argument is read."""
 
 
 def read_settings(**given: Any) -> VertexSettings:
-    """The settings, every fault of them told at once.
+    """The settings, or all their faults at once.
 
     Raises:
         SpecError: with all faults.
     """
-    faults = FaultCollector("VertexAI(...)")
+    faults = Errors("VertexAI(...)")
     found = fields.read(ROWS, given, faults)
     regions = tuple(dict.fromkeys([*(found.pop("region") or ()), *(found.pop("regions") or ())]))
     faults.check(
         bool(regions) or not faults.is_clean("region", "regions"),
         "region",
         None,
-        _REGIONS.allowed,
-        _REGIONS.fix,
+        ROWS["regions"].expected,
+        ROWS["regions"].fix,
     )
     has = {name for name, value in given.items() if value is not None}
     both = {"network", "network_attachment"} <= has
     faults.check(not both, "network", given["network"], "a network or an attachment", "drop one")
-    is_told = "service_account" in has or "tensorboard" not in has
-    faults.check(is_told, "service_account", None, "set, where tensorboard is", "service_account=...")
+    has_account = "service_account" in has or "tensorboard" not in has
+    faults.check(has_account, "service_account", None, "an account for tensorboard", "service_account=...")
     reaches = has & {"network", "network_attachment"} or not found["nfs_mounts"]
     faults.check(
-        bool(reaches), "network", None, "set, where nfs_mounts are", "network=... or network_attachment=..."
+        bool(reaches),
+        "network",
+        None,
+        "a network for nfs_mounts",
+        "network=... or network_attachment=...",
     )
     is_of_one = "experiment" in has or not found["experiment_run"]
-    faults.check(bool(is_of_one), "experiment", None, "set, where experiment_run is", "experiment=...")
+    faults.check(bool(is_of_one), "experiment", None, "an experiment for the run", "experiment=...")
     faults.raise_if_any()
     settings = {name: value for name, value in found.items() if name not in OBJECTS}
     return VertexSettings(regions=regions, **settings)

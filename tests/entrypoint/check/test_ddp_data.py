@@ -8,10 +8,8 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from gputrain.ddp import SessionError, data
-from gputrain.ddp.data import ItemSeeded, ResumableSampler, batches, check_shared_memory, make_loader
-
-MIB = 2**20
+from gputrain.ddp import SessionError
+from gputrain.ddp.data import ItemSeeded, ResumableSampler, batches, make_loader
 
 
 class Noisy(torch.utils.data.Dataset):
@@ -126,24 +124,3 @@ def test_what_the_loader_makes_itself_cannot_be_given(option: str) -> None:
 def test_persistent_workers_are_refused_where_bits_must_agree() -> None:
     with pytest.raises(SessionError, match="persistent workers"):
         loader(num_workers=1, persistent_workers=True)
-
-
-def test_too_little_shared_memory_is_told_with_the_sum() -> None:
-    items = [(torch.zeros(MIB // 4), {"label": torch.zeros(1, dtype=torch.int64)})]  # 1 MiB and 8 bytes each
-    with pytest.raises(
-        SessionError, match="need about 128 MiB of shared memory, /dev/shm has 64 MiB"
-    ) as caught:
-        check_shared_memory(items, batch_size=16, workers=4, prefetch=2, free=64 * MIB)
-    assert "--ipc=host" in caught.value.fix
-
-
-def test_shared_memory_that_suffices_is_fine() -> None:
-    items = [torch.zeros(MIB // 4)]
-    check_shared_memory(items, batch_size=4, workers=2, prefetch=2, free=64 * MIB)
-    check_shared_memory(items, batch_size=4000, workers=2, prefetch=2, free=2**30)  # plenty: no item is read
-    check_shared_memory(items, batch_size=4000, workers=2, prefetch=2, free=None)
-
-
-def test_the_size_of_shared_memory_is_read_from_the_mount() -> None:
-    assert data.shared_memory("/") is not None
-    assert data.shared_memory("/no/such/mount") is None

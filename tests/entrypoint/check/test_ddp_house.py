@@ -19,8 +19,8 @@ MODULES = sorted(path.stem for path in ROOM.glob("*.py"))
 
 
 @each("module", MODULES)
-def test_the_syntax_is_that_of_python_3_7(module: str) -> None:
-    ast.parse((ROOM / f"{module}.py").read_text(), feature_version=(3, 7))
+def test_the_syntax_is_that_of_python_3_9(module: str) -> None:
+    ast.parse((ROOM / f"{module}.py").read_text(), feature_version=(3, 9))
 
 
 @each("module", MODULES)
@@ -43,19 +43,6 @@ def test_importing_it_works_without_site_packages_and_loads_no_torch() -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("False\n", "")
-
-
-def test_nothing_is_ever_unpickled_freely() -> None:
-    for module in MODULES:
-        for node in ast.walk(ast.parse((ROOM / f"{module}.py").read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
-                "torch.load",
-                "pickle.load",
-                "pickle.loads",
-            ):
-                assert [ast.unparse(word) for word in node.keywords if word.arg == "weights_only"] == [
-                    "weights_only=True"
-                ]
 
 
 @pytest.mark.parametrize("module", MODULES)

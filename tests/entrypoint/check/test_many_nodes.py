@@ -1,18 +1,15 @@
-"""Several nodes: joining, who is named when one is missing or lost, strangers at the port."""
+"""Several nodes: joining, who is named when one is missing or lost, starting again."""
 
-import contextlib
 import json
 import os
 import signal
-import socket
-import threading
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint import wire
-from tests.entrypoint.nodes import TOKEN
+from gputrain.entrypoint import addresses
 
 PEERS = Path(__file__).parents[1] / "peers.py"
 
@@ -50,10 +47,20 @@ def test_ranks_of_two_nodes_meet(cluster):
         assert len(node.said("finished")) == 2
 
 
+def test_nodes_without_a_run_directory_meet_at_an_address_and_report_their_own_ranks(cluster):
+    flags = [f"--master-port={addresses.free_port('127.0.0.1')}", "--run-dir=", "--local-addr="]
+    env = {"MASTER_ADDR": "localhost"}
+    nodes = cluster.run(PEERS, "raise", "3", "2", nodes=2, flags=flags, env=env)
+    assert [node.code for node in nodes] == [1, 1], nodes[0].out
+    assert [node.result["num_nodes"] for node in nodes] == [2, 2]
+    assert nodes[1].cause["message"] == "ValueError: bad batch on rank 3"
+    assert nodes[0].cause["kind"] == "exception"
+
+
 def test_nodes_may_start_in_any_order_and_wait_for_each_other(cluster, until):
     script = cluster.script(PLACE)
     second = cluster.start(script, rank=1, nodes=2)
-    until(lambda: Path(f"/proc/{second.pid}/net/tcp").exists(), "the second node's start")
+    until(lambda: (cluster.run_dir / "hello-1").exists(), "the second node's start")
     first = cluster.start(script, rank=0, nodes=2)
     assert (first.wait().code, second.wait().code) == (0, 0), second.out
 
@@ -72,22 +79,47 @@ def test_a_node_that_finds_no_node_0_says_where_it_looked(cluster):
     node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=0.5"]).wait()
     assert node.code == 69
     assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
-    assert cluster.coordinator in node.cause["message"]
-    assert "refused" in node.cause["message"]
+    assert str(cluster.run_dir) in node.cause["message"]
 
 
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_node_that_is_lost_is_named_within_a_second(cluster, until, lost):
+def test_a_node_that_is_lost_is_named_by_the_others(cluster):
+    nodes = cluster.start_all(PEERS, "endless", "0", "0", flags=["--hang-timeout=600"])
+    while not (cluster.run_dir / "1" / "status-1").exists():
+        assert nodes[1].process.poll() is None
+    nodes[1].signal(signal.SIGKILL)
+    left = nodes[0].wait()
+    assert (left.code, left.cause["kind"], left.cause["node_rank"]) == (69, "node_lost", 1), left.out
+
+
+def test_a_node_that_ended_without_a_result_is_named_at_once(cluster, until):
+    """Whoever looks after it writes that it has ended."""
     nodes = cluster.start_all(cluster.script(SLEEP))
     until(lambda: all(is_up(node)() for node in nodes), "the ranks' start")
-    nodes[lost].signal(signal.SIGKILL)
-    killed_at = time.monotonic()
-    left = nodes[1 - lost]
-    until(lambda: left.said("was lost"), "the news", within=5)
-    heard_after = time.monotonic() - killed_at
+    nodes[1].signal(signal.SIGKILL)
+    (cluster.run_dir / "1" / "ended-1").write_text("{}")
+    left = nodes[0]
+    until(lambda: left.said("was lost"), "the news", within=10)
     assert left.wait().code == 69
-    assert (left.cause["kind"], left.cause["node_rank"]) == ("node_lost", lost)
-    assert heard_after < 1.0
+    assert (left.cause["kind"], left.cause["node_rank"]) == ("node_lost", 1)
+
+
+def test_a_node_that_is_started_again_begins_the_job_anew_on_all(cluster, until):
+    script = cluster.script("""
+        import os, sys, time
+        print("up", os.environ["RANK"], os.getpid(), flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        print("done", flush=True)
+    """)
+    nodes = cluster.start_all(script)
+    until(lambda: all(is_up(node)() for node in nodes), "the ranks' start")
+    nodes[1].signal(signal.SIGKILL)
+    nodes[1] = cluster.start(script, rank=1, nodes=2)
+    until(lambda: is_up(nodes[0], 4)() and is_up(nodes[1])(), "the next run's start")
+    (cluster.folder / "go").touch()
+    assert [node.wait().code for node in nodes] == [0, 0], nodes[0].out
+    assert [len(node.said("] done")) for node in nodes] == [2, 2]
+    assert nodes[0].said("started again")
 
 
 def test_a_rank_that_fails_after_the_others_finished_fails_the_job_everywhere(cluster):
@@ -108,8 +140,29 @@ def test_node_0_leaves_last(cluster, until):
     first = cluster.start(script, rank=0, nodes=2, nproc=1)
     second = cluster.start(script, rank=1, nodes=2, nproc=1)
     first.wait()
-    until(lambda: second.process.poll() is not None, "the other node's end", within=0.5)
+    until(lambda: second.process.poll() is not None, "the other node's end", within=2)
     assert second.result["state"] == "done"
+
+
+def cpu_s(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_node_0_waits_for_its_peers_at_rest(cluster, until):
+    script = cluster.script("""
+        import os, time
+        while os.environ["RANK"] == "1" and not os.path.exists("go"):
+            time.sleep(0.01)
+    """)
+    first, second = cluster.start_all(script, nproc=1)
+    until((cluster.run_dir / "1" / "result-0").exists, "node 0's own end")
+    before = cpu_s(first.pid)
+    time.sleep(1)  # as long as it takes to tell a turn from a hundred thousand
+    assert first.process.poll() is None
+    assert cpu_s(first.pid) - before < 0.2
+    (cluster.folder / "go").touch()
+    assert (first.wait().code, second.wait().code) == (0, 0)
 
 
 def test_every_node_writes_its_own_result(cluster):
@@ -119,211 +172,8 @@ def test_every_node_writes_its_own_result(cluster):
     assert [[rank["rank"] for rank in document["ranks"]] for document in documents] == [[0, 1], [2, 3]]
 
 
-@pytest.mark.parametrize(("name", "value"), [("GPUTRAIN_JOB_ID", "b"), ("GPUTRAIN_ATTEMPT", "2")])
-def test_an_agent_of_another_job_is_turned_away(cluster, name, value):
-    script = cluster.script(PLACE)
-    first = cluster.start(script, rank=0, nodes=2, flags=["--join-timeout=8"], env={name: "a"})
-    stranger = cluster.start(script, rank=1, nodes=2, flags=["--join-timeout=8"], env={name: value}).wait()
-    assert stranger.code == 64
-    assert "turned this node away" in stranger.cause["message"]
-    assert "'a'" not in stranger.out
-    second = cluster.start(script, rank=1, nodes=2, env={name: "a"})
-    assert (first.wait().code, second.wait().code) == (0, 0)
-    assert first.said("turned away an agent")
-
-
-def test_an_agent_that_does_not_know_the_token_never_joins(cluster):
-    script = cluster.script(PLACE)
-    first = cluster.start(script, rank=0, nodes=2, flags=["--join-timeout=20"])
-    stranger = cluster.start(script, rank=1, nodes=2, flags=["--join-timeout=1"], env={"GPUTRAIN_TOKEN": "b"})
-    assert stranger.wait().code == 69
-    assert "closed the connection" in stranger.cause["message"]
-    second = cluster.start(script, rank=1, nodes=2)
-    assert (first.wait().code, second.wait().code) == (0, 0)
-    assert first.said("does not prove the job's token")
-
-
-@pytest.mark.parametrize("accepts", [True, False])
-def test_a_coordinator_that_says_nothing_is_waited_for_no_longer_than_the_time_to_join(cluster, accepts):
-    host, port = cluster.coordinator.split(":")
-    with socket.create_server((host, int(port))) as server:
-        node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=1"])
-        kept = [server.accept()[0]] if accepts else []
-        assert node.wait(20).code == 69
-        for one in kept:
-            one.close()
-    assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
-    assert "whoever answered there said nothing" in node.cause["message"]
-
-
-@pytest.mark.parametrize("said", [b"x", b"\n", b'{"type": "challenge", "nonce": "n"}\n', b""])
-def test_a_coordinator_that_keeps_saying_nothing_of_use_is_waited_for_no_longer(cluster, said):
-    host, port = cluster.coordinator.split(":")
-    is_over = threading.Event()
-
-    def drip():
-        """Say the same to whoever comes, a little at a time; or hang up on him at once."""
-        while not is_over.is_set():
-            with contextlib.suppress(OSError), server.accept()[0] as sock:
-                while said and not is_over.wait(0.02):
-                    sock.sendall(said)
-
-    with socket.create_server((host, int(port))) as server:
-        server.settimeout(0.2)
-        thread = threading.Thread(target=drip)
-        thread.start()
-        node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=1"])
-        began = time.monotonic()
-        try:
-            assert node.wait(20).code == 69
-        finally:
-            is_over.set()
-            thread.join()
-    assert time.monotonic() - began < 10
-    assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
-
-
-LIES = {
-    "a start": {"type": "start", "base_rank": 0, "world_size": 1, "addrs": ["127.0.0.1"], "ports": [1]},
-    "a welcome": {"type": "welcome", "proof": "0" * 64, "join_s": 1e8},
-    "a refusal": {"type": "refused", "proof": "0" * 64, "why": "because"},
-    "an end": {"type": "over", "verdict": {"state": "done", "exit_code": 0}},
-    "nonsense": {"type": "stop"},
-}
-
-
-@pytest.mark.parametrize("lie", LIES)
-def test_one_who_cannot_prove_to_be_node_0_is_not_believed(cluster, lie):
-    host, port = cluster.coordinator.split(":")
-    with socket.create_server((host, int(port))) as server:
-        node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=2"])
-        with server.accept()[0] as sock:
-            sock.sendall(json.dumps({"type": "challenge", "nonce": "n"}).encode() + b"\n")
-            heard = sock.makefile().readline()
-            sock.sendall(json.dumps(LIES[lie]).encode() + b"\n")
-            assert TOKEN not in heard
-            assert json.loads(heard)["type"] == "hello"
-            assert sock.recv(4096) == b""
-    assert node.wait(20).code == 69
-    assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
-
-
-HOSTILE = {
-    "nothing": b"",
-    "a web browser": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "bytes": bytes(range(256)) * 20,
-    "a line without end": b"x" * 300_000,
-    "deep json": b"[" * 100_000 + b"\n",
-    "json of another kind": b'[1, 2]\n"x"\nnull\n',
-    "a hello of the wrong types": b'{"type":"hello","job":[],"attempt":{},"token":null,"node_rank":"x"}\n',
-    "a hello that makes no sense": b'{"type":"hello","attempt":"0","node_rank":1e99,"nproc":-5}\n',
-    "half a character": b'{"type":"hello","job":"\\ud800"}\n',
-    "no number": b'{"type":"hello","job":"","attempt":"0","node_rank":Infinity}\n',
-    "an end of ranks": b'{"type":"ended","local_rank":0,"exit_code":1}\n',
-    "an abort": b'{"type":"abort","cause":{}}\n',
-}
-
-
-def test_strangers_at_the_port_do_no_harm(cluster, until):
-    script = cluster.script(PLACE)
-    first = cluster.start(script, rank=0, nodes=2)
-    host, port = cluster.coordinator.split(":")
-    kept = []
-
-    def answers():
-        try:
-            kept.append(socket.create_connection((host, int(port)), timeout=2))
-        except ConnectionRefusedError:
-            return False
-        return True
-
-    until(answers, "the port's opening")
-    for garbage in HOSTILE.values():
-        with socket.create_connection((host, int(port)), timeout=2) as stranger:
-            try:
-                stranger.sendall(garbage)
-                stranger.shutdown(socket.SHUT_WR)
-                while stranger.recv(4096):
-                    pass
-            except OSError:  # thrown out, at whichever of these words
-                pass
-    kept += [socket.create_connection((host, int(port)), timeout=2) for _ in range(20)]
-    second = cluster.start(script, rank=1, nodes=2)
-    assert (first.wait().code, second.wait().code) == (0, 0), first.out
-    for stranger in kept:
-        stranger.close()
-
-
-def test_nonsense_from_a_node_that_has_joined_is_survived(cluster, until):
-    first = cluster.start(cluster.script(SLEEP), rank=0, nodes=2, nproc=1)
-    host, port = cluster.coordinator.split(":")
-    until(lambda: _connects(host, int(port)), "the port's opening")
-    with socket.create_connection((host, int(port))) as node:
-        challenge = json.loads(node.makefile().readline())["nonce"]
-        hello = {"type": "hello", "job": "", "attempt": "0", "num_nodes": 2, "node_rank": 1, "nproc": 1}
-        hello.update(host="h", addr="127.0.0.1", port=1, versions={}, nonce="mine")
-        hello["proof"] = wire.proof(TOKEN, wire.NODE, challenge, hello)
-        node.sendall(json.dumps(hello).encode() + b"\n")
-        until(is_up(first, 1), "the start")
-        for nonsense in (
-            '{"type":"ended"}',
-            '{"type":"ended","local_rank":"x","exit_code":[]}',
-            '{"type":"stop"}',
-            '{"type":"over"}',
-        ):
-            node.sendall(nonsense.encode() + b"\n")
-        until(lambda: first.said("makes no sense"), "the complaint")
-        bad_cause = '{"type":"ended","local_rank":0,"exit_code":3,"cause":{"x":1}}'
-        node.sendall(bad_cause.encode() + b"\n")
-        news = [json.loads(line) for line in iter(node.makefile().readline, "") if _is_or_ends(line, node)]
-    assert [each["type"] for each in news] == ["welcome", "start", "abort", "over"]
-    assert first.wait().code == 3
-    assert (first.cause["node_rank"], first.cause["kind"]) == (1, "exit")
-
-
-def _is_or_ends(line, sock):
-    if '"over"' in line:
-        sock.shutdown(socket.SHUT_RDWR)
-    return True
-
-
-def _connects(host, port):
-    try:
-        socket.create_connection((host, port)).close()
-    except ConnectionRefusedError:
-        return False
-    return True
-
-
-def test_a_port_that_is_taken_is_named(cluster):
-    host, port = cluster.coordinator.split(":")
-    with socket.create_server((host, int(port))):
-        node = cluster.start(cluster.script(PLACE), rank=0, nodes=2).wait()
-    assert node.code == 64
-    assert port in node.cause["message"]
-
-
-def test_nodes_that_count_differently_are_told(cluster):
-    script = cluster.script(PLACE)
-    first = cluster.start(script, rank=0, nodes=2, flags=["--join-timeout=1"])
-    second = cluster.start(script, rank=1, nodes=3).wait()
-    assert second.code == 64
-    assert "it counts 3 nodes, node 0 counts 2" in second.cause["message"]
-    first.wait()
-
-
-def test_two_agents_that_claim_to_be_the_same_node_are_told(cluster):
-    script = cluster.script(SLEEP)
-    flags = ["--join-timeout=3"]
-    first = cluster.start(script, rank=0, nodes=3, flags=flags)
-    cluster.start(script, rank=1, nodes=3, flags=flags)
-    cluster.start(script, rank=1, nodes=3, flags=flags)
-    first.wait()
-    assert first.said("another agent already joined as node 1")
-
-
 def test_names_reach_ranks_as_numbers(cluster):
-    flags = [f"--coordinator=localhost:{wire.free_port('127.0.0.1')}", "--local-addr="]
+    flags = ["--master-addr=localhost", "--local-addr="]
     first, second = (cluster.start(cluster.script(PLACE), rank=rank, nodes=2, flags=flags) for rank in (0, 1))
     assert (first.wait().code, second.wait().code) == (0, 0), first.out
     assert all(
@@ -333,7 +183,7 @@ def test_names_reach_ranks_as_numbers(cluster):
 
 @pytest.mark.skipif(not os.path.exists("/proc/net/if_inet6"), reason="no IPv6 here")
 def test_nodes_meet_over_ipv6(cluster):
-    flags = [f"--coordinator=[::1]:{wire.free_port('::1')}", "--local-addr="]
+    flags = ["--master-addr=::1", "--local-addr="]
     nodes = [cluster.start(PEERS, "none", "0", "3", rank=rank, nodes=2, flags=flags) for rank in (0, 1)]
     assert [node.wait().code for node in nodes] == [0, 0], nodes[0].out
 
@@ -348,24 +198,6 @@ def test_nodes_of_different_versions_are_warned_about(cluster):
     assert first.wait().said("versions differ: node 1 has torch 1.2.3, but node 0 has"), first.out
 
 
-@pytest.mark.parametrize(("ahead_s", "told"), [(7200, "7200 s ahead of"), (-36000, "36000 s behind")])
-def test_a_node_whose_clock_is_hours_off_trains_and_is_named(cluster, ahead_s, told):
-    (cluster.folder / "other").mkdir()
-    (cluster.folder / "other" / "sitecustomize.py").write_text(
-        f"import time\nright = time.time\ntime.time = lambda: right() + {ahead_s}\n"
-    )
-    path = f"{cluster.folder / 'other'}:{Path(__file__).parents[3]}"
-    first = cluster.start(PEERS, "none", "0", "3", rank=0, nodes=2, flags=["--hang-timeout=60"])
-    second = cluster.start(
-        PEERS, "none", "0", "3", rank=1, nodes=2, flags=["--hang-timeout=60"], env={"PYTHONPATH": path}
-    )
-    assert [first.wait().code, second.wait().code] == [0, 0], first.out + second.out
-    assert len(first.said("clocks differ: node 1 is ")) == 1
-    said = first.said("clocks differ: node 1 is ")[0]
-    assert abs(float(said.split("node 1 is ")[1].split()[0]) - abs(ahead_s)) <= 2
-    assert told.split(" ", 1)[1] in said
-
-
 def test_replicas_of_vertex_ai_become_nodes(cluster):
     """With what Vertex sets there: pools, a reduction server, and RANK and WORLD_SIZE that count machines."""
     pools = {
@@ -378,11 +210,21 @@ def test_replicas_of_vertex_ai_become_nodes(cluster):
         spec = {"cluster": pools, "environment": "cloud", "task": {"type": pool, "index": 0, "trial": ""}}
         env = {"CLUSTER_SPEC": json.dumps({**spec, "job": "{}"}), "RANK": str(rank), "WORLD_SIZE": "5"}
         env.update(MASTER_ADDR="cmle-training-workerpool0-ab-0", MASTER_PORT="3333", TF_CONFIG="{}")
-        nodes.append(cluster.start(cluster.script(PLACE), env=env))
+        flags = [f"--run-dir={cluster.run_dir}"]
+        nodes.append(cluster.start(cluster.script(PLACE), env=env, flags=flags))
     said = [line.split("place ")[1] for node in nodes for line in sorted(node.wait().said("place"))]
     places = [" ".join(line.split()[:5]) for line in said]
     assert places == ["0 0 4 2 0", "1 1 4 2 0", "2 0 4 2 1", "3 1 4 2 1"]
     assert {line.split()[5] for line in said} == {f"{cluster.prefix}.2"}
+
+
+def test_tensorflow_on_two_nodes_gets_one_cluster(cluster):
+    show = "import os; print(os.environ['TF_CONFIG'])"
+    nodes = cluster.run(sys.executable, "-c", show, nodes=2, flags=["--launcher=tensorflow"])
+    first, second = (json.loads(next(line for line in node.lines if line[:1] == "{")) for node in nodes)
+    assert first["cluster"] == second["cluster"]
+    assert len(first["cluster"]["worker"]) == 2
+    assert [one["task"]["index"] for one in (first, second)] == [0, 1]
 
 
 def test_a_node_that_cannot_start_its_ranks_ends_all_nodes(cluster):

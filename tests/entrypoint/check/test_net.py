@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gputrain.entrypoint import launch
+from gputrain.entrypoint import launcher
 
 SAYS = """
     import os, socket
@@ -65,7 +65,7 @@ def test_one_node_has_nobody_to_talk_to(cluster):
 
 def test_the_version_of_a_plugin_is_no_other_plugin(tmp_path):
     heard = []
-    watch = launch.NetWatch("GPUDirectTCPX", 0, lambda *said: heard.append(said))
+    watch = launcher.NetWatch("GPUDirectTCPX", 0, lambda *said: heard.append(said))
     watch.begin(2)
     watch.look(str(tmp_path), is_last=True)
     assert heard == []
@@ -80,11 +80,11 @@ def test_the_plugins_folder_comes_first_and_the_images_own_stay(tmp_path):
     folder = tmp_path / "lib64"
     folder.mkdir()
     own = {"NCCL_LIB_DIR": str(folder), "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
-    assert launch.network_profile(own)["LD_LIBRARY_PATH"] == f"{folder}:/usr/local/nvidia/lib64"
+    assert launcher.network_profile(own)["LD_LIBRARY_PATH"] == f"{folder}:/usr/local/nvidia/lib64"
     (folder / "nccl-env-profile.sh").write_text(
         "export NCCL_BUFFSIZE=8388608 LD_LIBRARY_PATH=$NCCL_LIB_DIR:$LD_LIBRARY_PATH\n"
     )
-    found = launch.network_profile(own)
+    found = launcher.network_profile(own)
     assert found["LD_LIBRARY_PATH"] == f"{folder}:/usr/local/nvidia/lib64"
     assert found["NCCL_BUFFSIZE"] == "8388608"
-    assert "LD_LIBRARY_PATH" not in launch.network_profile({"NCCL_LIB_DIR": "/no/such/folder"})
+    assert "LD_LIBRARY_PATH" not in launcher.network_profile({"NCCL_LIB_DIR": "/no/such/folder"})

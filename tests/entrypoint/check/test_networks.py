@@ -36,11 +36,11 @@ def test_a_host_without_ipv4_runs_its_ranks_at_its_ipv6_address(tmp_path, nodes)
     agent = f"{sys.executable} -m gputrain.entrypoint --nproc-per-node=2"
     others = ""
     if nodes == 2:
-        agent += " --num-nodes=2 --coordinator=[::1]:29400"
+        agent += f" --num-nodes=2 --run-dir={tmp_path}/run --master-addr=::1"
         others = f"{agent} --node-rank=1 -- {script} & "
         agent += " --node-rank=0"
     line = f"{others}{agent} -- {script}; code=$?; wait; exit $code"
-    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "GPUTRAIN_TOKEN": "t"}
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     ran = subprocess.run(
         [*WORDS, "sh", "-c", line], env=env, capture_output=True, text=True, timeout=120, check=False
     )
@@ -60,7 +60,7 @@ inside="nsenter -t $far --net"
 $inside ip link set lo up
 $inside ip addr add $3 dev far nodad 2>/dev/null || $inside ip addr add $3 dev far
 $inside ip link set far up
-agent="$1 -m gputrain.entrypoint --nproc-per-node=1 --num-nodes=2 --coordinator=$4"
+agent="$1 -m gputrain.entrypoint --nproc-per-node=1 --num-nodes=2 --run-dir=$5.run --master-addr=$4"
 $inside $agent --node-rank=1 -- $5 &
 other=$!
 $agent --node-rank=0 -- $5; code=$?
@@ -78,51 +78,34 @@ print("sum", int(total))
 
 @pytest.mark.skipif("not has_networks_of_its_own()", reason="needs root and iproute2")
 @pytest.mark.parametrize(
-    ("near", "far", "coordinator"),
+    ("near", "far", "first"),
     [
-        ("10.77.0.1/24", "10.77.0.2/24", "10.77.0.1:29400"),
-        ("fd77::1/64", "fd77::2/64", "[fd77::1]:29400"),
+        ("10.77.0.1/24", "10.77.0.2/24", "10.77.0.1"),
+        ("fd77::1/64", "fd77::2/64", "fd77::1"),
     ],
 )
-def test_hosts_whose_names_mean_nothing_meet_where_their_agents_do(tmp_path, near, far, coordinator):
+def test_hosts_whose_names_mean_nothing_meet_where_their_agents_do(tmp_path, near, far, first):
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(SUM)
     words = ["unshare", "--net", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child"]
     words += ["bash", "-c", TWO_HOSTS, "-"]
-    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "GPUTRAIN_TOKEN": "t"}
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     ran = subprocess.run(
-        [*words, sys.executable, near, far, coordinator, str(script)],
+        [*words, sys.executable, near, far, first, str(script)],
         env=env, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert "codes 0 0" in ran.stdout, ran.stdout + ran.stderr
     assert ran.stdout.count("sum 2") == 2
 
 
-def test_an_address_of_the_link_is_told_at_once(cluster):
-    cluster.coordinator = "[fe80::1%eth0]:29400"
-    node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1)
-    assert node.wait().code == 64
-    assert "means another interface on each node" in node.out
-
-
-def test_a_port_that_is_taken_is_told_at_once(cluster):
-    with socket.socket() as other:
-        other.bind((f"{cluster.prefix}.2", 0))
-        other.listen()
-        cluster.coordinator = f"{cluster.prefix}.2:{other.getsockname()[1]}"
-        node = cluster.start(cluster.script("print(1)"), nodes=2, rank=0, nproc=1)
+def test_an_address_that_says_nothing_here_is_told_at_once(cluster):
+    told = {"fe80::1%eth0": "another interface on each node", "no-such-host.invalid": "means nothing here"}
+    for host, why in told.items():
+        flags = [f"--master-addr={host}", "--master-port=29400", "--run-dir="]
+        node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1, flags=flags)
         assert node.wait().code == 64
-    assert "is another job here? choose another --coordinator port" in node.out
-
-
-def test_a_name_that_means_nothing_is_told_when_the_time_to_join_is_over(cluster):
-    cluster.coordinator = "no-such-host.invalid:29400"
-    flags = ["--join-timeout=2"]
-    node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1, flags=flags)
-    assert node.wait().code == 69
-    assert node.cause["kind"] == "node_missing"
-    assert "no-such-host.invalid:29400 could not be joined in time" in node.cause["message"]
+        assert why in node.out
 
 
 def test_a_store_whose_port_is_taken_is_told_with_its_port(cluster):

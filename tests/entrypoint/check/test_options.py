@@ -62,7 +62,6 @@ def test_the_double_dash_may_be_left_out():
         (RUN, {"GPUTRAIN_LAUNCHER": "mpi"}, "torchrun-env or tensorflow or none"),
         (RUN, {"GPUTRAIN_LOG_FORMAT": "xml"}, "text or json"),
         (["--local-addr", "vm-1", *RUN], {}, "must be a numeric address"),
-        (["--agent", "elastic", "--", "bash"], {}, "elastic runs a Python script"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(argv, environ, told):

@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 
-from gputrain.entrypoint.result import Outputs, told
+from gputrain.entrypoint.outputs import Outputs, summary
 
 WRITES = """
     import os
@@ -76,7 +76,7 @@ def test_old_files_links_caches_and_folders_apart_are_no_outputs(tmp_path):
 
 
 def test_of_many_files_the_largest_are_named():
-    assert told([(f"{n}.pt", 10) for n in range(7)]).endswith("0.pt, 1.pt, 2.pt, 3.pt, 4.pt, ...")
+    assert summary([(f"{n}.pt", 10) for n in range(7)]).endswith("0.pt, 1.pt, 2.pt, 3.pt, 4.pt, ...")
 
 
 def test_a_code_folder_that_the_script_removed_takes_no_result_along(cluster):
@@ -94,16 +94,3 @@ def test_a_file_that_is_gone_by_then_keeps_no_other_from_the_results(tmp_path):
     lost = outputs.keep([("a.pt", 1), ("b.pt", 1), ("c.pt", 1)], str(tmp_path / "kept"))
     assert lost.keys() == {"a.pt", "b.pt"}
     assert (tmp_path / "kept" / "c.pt").read_text() == "c.pt"
-
-
-def test_a_file_that_goes_while_it_is_looked_for_is_passed_over(tmp_path):
-    outputs = Outputs(str(tmp_path))
-    time.sleep(0.02)
-    for number in range(200):
-        (tmp_path / f"{number}.pt").write_text("x")
-    found = outputs._walk()  # it has read the folder's names once it tells the first
-    first, _ = next(found)
-    for path in tmp_path.iterdir():
-        path.unlink()
-    assert list(found) == []
-    assert first.endswith(".pt")

@@ -167,6 +167,17 @@ def test_a_second_sigterm_leaves_the_grace_time_alone(cluster, until):
     assert node.wait().code == 75, node.out
 
 
+@pytest.mark.parametrize("save_s", [6, pytest.param(60, marks=pytest.mark.soak)])
+def test_a_rank_that_saves_for_longer_than_the_others_is_waited_for(cluster, until, save_s):
+    slow = f'time.sleep({save_s} * (os.environ["RANK"] == "2")); print("saved"'
+    nodes = cluster.start_all(cluster.script(SAVES.replace('print("saved"', slow)), flags=["--grace=90"])
+    until(all_up(nodes), "the ranks' start")
+    nodes[0].signal(signal.SIGTERM)
+    for node in nodes:
+        assert node.wait(120).code == 75, node.out
+        assert len(node.said("saved")) == 2
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_stop_before_the_others_came_ends_the_wait(cluster, until, rank):
     node = cluster.start(cluster.script(SAVES), rank=rank, nodes=2)
@@ -196,11 +207,10 @@ def test_dataloader_workers_are_not_signalled(cluster, until):
     assert node.said("child is None"), node.out
 
 
-def test_a_shell_around_the_program_does_not_swallow_the_stop(cluster, until):
-    script = cluster.script(SAVES)
-    node = cluster.start(
-        "bash", "-c", f"{sys.executable} {script}; exit $?", flags=["--launcher=none"], env={"RANK": "0"}
-    )
+@pytest.mark.parametrize("line", ["{}; exit $?", "set -o pipefail; {} 2>&1 | tee /dev/null"])
+def test_a_shell_around_the_program_does_not_swallow_the_stop(cluster, until, line):
+    program = f"{sys.executable} {cluster.script(SAVES)}"
+    node = cluster.start("bash", "-c", line.format(program), flags=["--launcher=none"], env={"RANK": "0"})
     until(all_up([node], 1), "the program's start")
     node.signal(signal.SIGTERM)
     assert node.wait(15).code == 75, node.out
@@ -253,18 +263,6 @@ def test_the_agent_works_as_process_1(cluster, until):
     agent = next(pid for pid in _children(node.pid))
     os.kill(agent, signal.SIGTERM)
     assert node.wait().code == 75, node.out
-
-
-@pytest.mark.skipif(not can_unshare(), reason="no PID namespaces here")
-def test_a_shell_as_process_1_is_warned_about(cluster):
-    isolated = ("unshare", "-Ur", "--pid", "--fork", "--mount-proc", "bash", "-c")
-    script = cluster.script("print(1)")
-    node = cluster.run(script, nproc=1, python=(*isolated, '"$0" "$@"; echo "shell has $?"', sys.executable))
-    assert node.said("start the agent with `exec`"), node.out
-    assert node.said("shell has 0")
-    node = cluster.run(script, nproc=1, python=(*isolated, 'exec "$0" "$@"', sys.executable))
-    assert node.code == 0
-    assert not node.said("exec")
 
 
 def _children(pid):

@@ -1,4 +1,4 @@
-"""The half that runs in the container: any Python from 3.7 on, nothing installed, one small file."""
+"""The half that runs in the container: any Python from 3.9 on, nothing installed, one small file."""
 
 import ast
 import doctest
@@ -24,15 +24,10 @@ SOURCES = [
     *sorted((PACKAGE / "ddp").glob("*.py")),
     *sorted((PACKAGE / "keeper").glob("*.py")),
 ]
-STAYS = {PACKAGE / "entrypoint" / "zipapp.py"} | {
-    path
-    for path in SOURCES
-    if path.parent.name == "keeper"
-    and path.stem not in ("__init__", "cloud", "errand", "packages", "prelude")
-}
-"""What does not travel with every job's code: what makes the archive, and what runs before it."""
+STAYS = {PACKAGE / name for name in ("entrypoint/zipapp.py", "keeper/texts.py", "keeper/folder.py")}
+"""What is of use on the client's machine only."""
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
-OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 7]
+OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 9]
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +38,8 @@ def pyz(tmp_path_factory):
 
 
 @each("path", SOURCES)
-def test_the_syntax_is_that_of_python_3_7(path):
-    ast.parse(path.read_text(), feature_version=(3, 7))
+def test_the_syntax_is_that_of_python_3_9(path):
+    ast.parse(path.read_text(), feature_version=(3, 9))
 
 
 def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
@@ -53,39 +48,6 @@ def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
     command = [sys.executable, "-c", build]
     again = subprocess.run(command, cwd="/", env=env, stdout=subprocess.PIPE, check=True)
     assert again.stdout == pyz.read_bytes()
-
-
-STRUCK = """
-import sys, zipfile
-from gputrain.entrypoint import zipapp
-
-left = 0
-
-def strike(frame, event, _):
-    global left
-    code = frame.f_code
-    if code.co_name in ("_open_to_write", "write") and code.co_filename == zipfile.__file__:
-        left -= event == "line"
-        if left == 0:
-            raise KeyboardInterrupt
-    return strike
-
-for left in range(1, 100):
-    sys.settrace(strike)
-    try:
-        zipapp.build()
-    except BaseException as error:
-        sys.settrace(None)
-        print(type(error).__name__)
-"""
-
-
-def test_ctrl_c_while_an_entry_of_the_zipapp_is_written_is_ctrl_c():
-    """Closing the archive complains of the entry. In a process of its own: zipfile's last words go there."""
-    done = subprocess.run(
-        [sys.executable, "-c", STRUCK], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["KeyboardInterrupt"] * 99
 
 
 def test_the_zipapp_stays_small(pyz):
@@ -99,11 +61,20 @@ def test_what_travels_is_what_lies_here(pyz):
     lies_here = {str(path.relative_to(ROOT)): path.read_bytes() for path in SOURCES if path not in STAYS}
     assert travels.keys() == lies_here.keys()
     for name, source in lies_here.items():
-        lines, travelled = source.splitlines(), travels[name].splitlines()
-        head = ast.parse(source).body[0]
-        has_words = isinstance(head, ast.Expr) and source.startswith(b'"""')
-        first = head.end_lineno if has_words else 0
-        assert travelled == [*[b""] * first, *lines[first:]], name
+        assert code_of(travels[name]) == code_of(source), name
+
+
+def code_of(source):
+    """Its syntax with the line of each part, but for docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(getattr(node, "body", None), list):
+            node.body = [one for one in node.body if not _is_docstring(one)]
+    return ast.dump(tree), [node.lineno for node in ast.walk(tree) if hasattr(node, "lineno")]
+
+
+def _is_docstring(node):
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 SHOW = """
@@ -153,21 +124,18 @@ def test_a_folder_of_packages_comes_after_the_standard_library(cluster):
     assert node.said("first True"), node.out
 
 
-@pytest.mark.parametrize("agent", ["builtin", "elastic"])
-def test_a_script_in_a_folder_sees_what_torchrun_shows_it(cluster, pyz, agent):
+def test_a_script_in_a_folder_sees_what_torchrun_shows_it(cluster, pyz):
     (cluster.folder / "scripts").mkdir()
     shadows.cast(cluster.folder)
     code = "import json, random, sys; print('sees', sys.path[0], '' in sys.path)"
     script = cluster.script(code, "scripts/a.py")
-    node = cluster.run(
-        script, nproc=1, module=(str(pyz),), flags=[f"--agent={agent}"], env={"PYTHONPATH": None}
-    )
+    node = cluster.run(script, nproc=1, module=(str(pyz),), env={"PYTHONPATH": None})
     assert node.said(f"sees {cluster.folder / 'scripts'} False"), node.out
 
 
 def test_the_agent_loads_little():
     """Nothing but the standard library, and none of its heavy rooms."""
-    script = "import sys; from gputrain.entrypoint.agent import Agent; print(*sys.modules)"
+    script = "import sys; from gputrain.entrypoint.node import Node; print(*sys.modules)"
     out = subprocess.run(
         [sys.executable, "-S", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -182,7 +150,6 @@ def test_the_agent_loads_little():
         "ssl",
         "logging",
         "argparse",
-        "typing",
     }
 
 
@@ -225,8 +192,8 @@ def test_an_agent_whose_ranks_run_costs_next_to_nothing(cluster, until):
     after = [_cost(node.pid) for node in nodes]
     (cluster.folder / "go").touch()
     for (used, switches, rss), (used_before, switches_before, _) in zip(after, before, strict=True):
-        assert used - used_before <= max(1, 0.005 * idle_s * ticks)
-        assert switches - switches_before <= 10
+        assert used - used_before <= max(1, 0.02 * idle_s * ticks)
+        assert switches - switches_before <= 8 * idle_s  # it looks into the run directory five times a second
         assert rss <= 25 << 20
     assert [node.wait().code for node in nodes] == [0, 0]
 

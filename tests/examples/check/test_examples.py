@@ -1,5 +1,6 @@
 """Every other example runs, as it is."""
 
+import re
 import runpy
 import signal
 import subprocess
@@ -7,17 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import requests
 
 import gputrain_emulator
 from gputrain import Local, State, Trainer
-from gputrain.gcp import wire
 from tests import present
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 RUN_ELSEWHERE = {
     "char_model.py": "a module of char_transformer.py",
-    "char_transformer.py": "run by demo.py",
+    "char_transformer.py": "run by gputrain demo",
     "failing.py": "run by docs/reference/errors.md",
     "hydra_grid.py": "below",
     "ladder_story.py": "run by `make test`",
@@ -52,9 +53,15 @@ def test_an_example_runs(path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_demo_stops_and_resumes_with_the_same_losses():
+    done = python("-m", "gputrain", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "Largest difference between the two loss curves over 60 steps: 0" in done.stdout
+
+
 def test_ctrl_c_ends_the_demo_with_a_plain_line_of_what_goes_on(tmp_path):
     demo = subprocess.Popen(
-        [sys.executable, EXAMPLES / "demo.py"], cwd=tmp_path, text=True,
+        [sys.executable, "-m", "gputrain", "demo"], cwd=tmp_path, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     with demo:
@@ -65,7 +72,7 @@ def test_ctrl_c_ends_the_demo_with_a_plain_line_of_what_goes_on(tmp_path):
         job.cancel()
     assert demo.returncode == 130
     assert "Traceback" not in told
-    assert "gputrain" in told.splitlines()[-1]
+    assert re.search("gputrain|submit was interrupted", told.splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -99,7 +106,9 @@ def test_each_job_is_logged_to_mlflow_once():
 
 
 def test_the_first_real_run_makes_nothing_where_the_preflight_finds_a_fault(monkeypatch, capsys):
-    monkeypatch.setattr(wire, "exchange", wire.exchange)  # put back afterwards: the example records there
+    monkeypatch.setattr(
+        requests.Session, "send", requests.Session.send
+    )  # put back afterwards: the example records there
     run = runpy.run_path(str(EXAMPLES / "first_real_run.py"))["run"]
     with gputrain_emulator.start() as cloud:
         reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}

@@ -46,7 +46,7 @@ class Environment:
     """A fresh environment over the packages that are here, without the two distributions of this folder.
 
     No network: what the wheels require is found where this Python has it. The editable installs beside it
-    are .pth files, which Python reads in an environment's own folder only.
+    are .pth files, which Python reads in an environment's own folder only, and a folder gputrain/demo.
     """
 
     def __init__(self, folder):
@@ -84,6 +84,12 @@ def test_a_job_runs_without_the_emulator(fresh, wheel):
     assert done.stdout.strip() == "succeeded", done.stderr
 
 
+def test_the_wheel_brings_what_the_demo_trains(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    trained = {"char_model.py", "char_transformer.py", "data/shakespeare.txt"}
+    assert {f"gputrain/demo/{one}" for one in trained} <= names
+
+
 def test_gputrain_says_how_to_get_the_emulator(fresh, wheel):
     fresh.install(wheel)
     for words in (["-c", "import gputrain.emulator"], ["-m", "gputrain.emulator"]):
@@ -94,7 +100,7 @@ def test_gputrain_says_how_to_get_the_emulator(fresh, wheel):
 
 def test_the_emulator_serves_without_gputrain(fresh, emulator):
     fresh.install(emulator)
-    assert fresh.python("-c", "import gputrain").returncode != 0
+    assert fresh.python("-c", "from gputrain import Trainer").returncode != 0
     done = fresh.python("-c", CLOUD)
     assert done.stdout.strip() == "200", done.stderr
     done = fresh.run(fresh.bin / "gputrain-emulator", "--help")
@@ -111,7 +117,7 @@ def test_both_together_are_one_program(fresh, wheel, emulator):
 @pytest.mark.parametrize(
     ("distribution", "package", "data"),
     [
-        ("wheel", "gputrain", "catalog/data/prices.tsv"),
+        ("wheel", "gputrain", "catalog/data/sources.csv"),
         ("emulator", "gputrain_emulator", "data/machines.csv"),
     ],
 )

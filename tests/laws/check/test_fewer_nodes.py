@@ -35,7 +35,7 @@ def trainer_in(cloud):
 
 def losses_of(job):
     """Loss by step, and the steps as they were reported, all attempts."""
-    words = [line.message.partition("GPUTRAIN_METRIC ") for line in job.logs(rank=0)]
+    words = [line.message.partition("GPUTRAIN_METRIC ") for line in job.logs(rank=0, metrics=True)]
     reports = [json.loads(text) for head, marker, text in words if marker and not head]
     return {one["step"]: one["loss"] for one in reports}, [one["step"] for one in reports]
 
@@ -44,7 +44,7 @@ def losses_of(job):
 def test_a_gang_that_loses_a_node_for_good_goes_on_with_fewer_from_its_checkpoint(cloud, tmp_path):
     step = "        schedule.step()\n"
     script = tmp_path / "train.py"
-    script.write_text(SCRIPT.read_text().replace(step, step + "        __import__('time').sleep(0.15)\n"))
+    script.write_text(SCRIPT.read_text().replace(step, step + "        __import__('time').sleep(0.4)\n"))
     job = trainer_in(cloud).submit(
         str(script), args=[str(STEPS), str(SAVE_EVERY), "--spread"], gpu="L4:1", machine_type=MACHINE,
         num_nodes=2, min_nodes=1, max_restarts=2, provisioning_model="spot", max_run_duration="30m",
@@ -60,14 +60,14 @@ def test_a_gang_that_loses_a_node_for_good_goes_on_with_fewer_from_its_checkpoin
     assert not job.state.is_terminal, "\n".join(seen)[-4000:]
     for zone in ("us-central1-a", "us-central1-b", "us-central1-c"):
         cloud.stock(zone, MACHINE, 0)
-    cloud.preempt(f"{job.ref.name}-0-1")  # the place of the other is free once it has been deleted
+    cloud.preempt(job.machines[1])  # the place of the other is free once it has been deleted
 
     shrunk = trainer_in(cloud).attach(job.uri)  # another process, which shrinks the gang
     result = shrunk.result(timeout=300)
 
     assert (result.state, result.attempt) == (State.SUCCEEDED, 1)
     assert shrunk.candidate.num_nodes == 1
-    assert any("with 1 of 2 nodes" in one.answer for one in shrunk.attempts), shrunk.attempts
+    assert [one.candidate.num_nodes for one in shrunk.attempts][-1] == 1, shrunk.attempts
     losses, told = losses_of(shrunk)
     assert sorted(losses) == list(range(1, STEPS + 1))
     assert len(told) - len(losses) <= SAVE_EVERY  # what was lost, and made again

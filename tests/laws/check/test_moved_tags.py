@@ -80,10 +80,13 @@ def test_a_restart_runs_what_the_tag_meant_when_the_job_was_submitted(cloud, tmp
     def submit(number):
         if jobs:  # the second push falls into the life of the first job
             cloud.clock.advance(400)
-            cloud.preempt(f"{jobs[0].ref.name}-{number - 1}-0", to_stock=True)
+            jobs[0].refresh()
+            cloud.preempt(jobs[0].machines[0], to_stock=True)
             cloud.clock.advance(400)
             one = trainer(cloud, ComputeEngine, regions=["us-central1"], check_network=False)
-            assert one.attach(jobs[0].uri).supervise()
+            watched = one.attach(jobs[0].uri)
+            watched.refresh()
+            assert watched.supervise()
         else:
             one = trainer(cloud, ComputeEngine, regions=["us-central1"], check_network=False)
             jobs.append(one.submit(str(script), gpu="L4:1", image=IMAGE, **spot))

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from gputrain.backends.compute import ComputeEngine
+from gputrain.google import GoogleClient
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.live import USERLAND, why_no_userland
 from gputrain_emulator.storage import Storage
 from tests.contract.clouds import live_cloud
 from tests.patience import PATIENCE_S
-from tests.unit.steps import Steps
+from tests.road import Road
 
 REASON = why_no_userland(USERLAND)
 
@@ -33,14 +34,27 @@ def cloud():
         yield running
 
 
+class Booted(Road):
+    """Compute Engine whose VMs boot."""
+
+    def __init__(self, cloud, **settings):
+        self.cloud, self.settings = cloud, settings
+        super().__init__()
+
+    def backend(self, tenant=""):  # noqa: ARG002  # there is one
+        return ComputeEngine(
+            "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=self.cloud.endpoints,
+            credentials=self.cloud.credentials, poll_s=0.2, driver_wait_s=0, **self.settings,
+        )  # fmt: skip
+
+    def end(self, job):
+        super().end(job)
+        return job
+
+
 @pytest.fixture
 def road(cloud):
-    return Steps(
-        ComputeEngine(
-            "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
-            credentials=cloud.credentials, poll_s=0.2, driver_wait_s=0,
-        )
-    )  # fmt: skip
+    return Booted(cloud)
 
 
 @pytest.fixture
@@ -93,11 +107,13 @@ def stored(cloud):
 
 
 @pytest.fixture
-def press(cloud, road):
+def press(cloud):
     """Presses a button of a VM, as a person does: stop, reset."""
+
+    access = GoogleClient(project=cloud.project, credentials=cloud.credentials, endpoints=cloud.endpoints)
 
     def call(name, button):
         place = f"{cloud.endpoints.compute}/compute/v1/projects/my-project/zones/us-central1-a/instances"
-        road.backend._access.post(f"{place}/{name}/{button}", action=f"{button} a VM")
+        access.post(f"{place}/{name}/{button}", action=f"{button} a VM")
 
     return call

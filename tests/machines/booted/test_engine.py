@@ -8,11 +8,10 @@ import json
 
 import pytest
 
-from gputrain.backends.compute import ComputeEngine
 from gputrain.lifecycle import State
 from tests.contract.clouds import live_cloud
 from tests.machines.booted import apt
-from tests.unit.steps import Steps
+from tests.machines.booted.conftest import Booted
 
 DOCKER = """#!/usr/bin/python3
 import json, os, sys
@@ -46,12 +45,7 @@ def cloud(tmp_path, request):
 
 @pytest.fixture
 def road(cloud):
-    return Steps(
-        ComputeEngine(
-            "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
-            credentials=cloud.credentials, poll_s=0.2, driver_wait_s=0, check_network=False,
-        )
-    )  # fmt: skip
+    return Booted(cloud, check_network=False)
 
 
 def test_docker_and_the_toolkit_are_installed_and_images_lie_on_the_local_ssd(road, spec, inside, gone):

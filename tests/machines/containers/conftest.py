@@ -22,6 +22,15 @@ from tests.machines.containers import image, registry
 HOST = "us-central1-docker.pkg.dev"
 NAME = "my-project/team/train"
 IMAGE, BARE = f"{HOST}/{NAME}:1", f"{HOST}/my-project/team/bare:1"
+ALONE = f"{HOST}/my-project/team/alone:1"
+ITSELF = """
+import os, sys
+print("itself:", sys.argv[1:], os.getcwd(), os.environ["OF_THE_IMAGE"], os.environ.get("PATH"), flush=True)
+with open(os.path.join(os.environ["GPUTRAIN_OUTPUT_DIR"], "model"), "w") as file:
+    file.write("weights")
+if "fail" in sys.argv:
+    raise ValueError("the loss is no number")
+"""
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 REASON = why_no_engine() or (None if registry.PROGRAM else "docker-registry is not installed (`make engine`)")
 
@@ -69,6 +78,10 @@ def images(tmp_path_factory):
         found = os.pathsep.join(packages())
         env = {"PATH": "/usr/bin:/bin:/sbin", "PYTHONPATH": found, "OF_THE_IMAGE": "kept"}
         image.push(root, address, NAME, env=env)
+        image.push(
+            root, address, "my-project/team/alone", env=env,
+            Entrypoint=["python3", "-c", ITSELF], Cmd=["--epochs", "5"], WorkingDir="/tmp",
+        )  # fmt: skip
         image.push(root / "etc", address, "my-project/team/bare", env={"PATH": "/bin"})
         yield address
 

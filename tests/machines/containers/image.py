@@ -59,10 +59,11 @@ def _libraries(program: Path) -> list[str]:
     return [word for word in words if word.startswith("/") and "/site-packages/" not in word]
 
 
-def push(root: Path | None, registry: str, name: str, *, env: dict[str, str]) -> str:
+def push(root: Path | None, registry: str, name: str, *, env: dict[str, str], **own: object) -> str:
     """Send an image of one layer, of none without ``root``, tagged ``1``; its digest.
 
     registry: ``http://127.0.0.1:PORT``.
+    own: more of its configuration, as ``Entrypoint``.
     """
     layers, blobs = [], []
     if root is not None:
@@ -74,7 +75,7 @@ def push(root: Path | None, registry: str, name: str, *, env: dict[str, str]) ->
     config = {
         "architecture": ARCHITECTURES[platform.machine()],
         "os": "linux",
-        "config": {"Env": [f"{key}={value}" for key, value in env.items()]},
+        "config": {"Env": [f"{key}={value}" for key, value in env.items()], **own},
         "rootfs": {"type": "layers", "diff_ids": layers},
     }
     blobs.append(json.dumps(config).encode())

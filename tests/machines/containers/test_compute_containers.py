@@ -8,7 +8,7 @@ import pytest
 
 from gputrain import JobFailedError, State, Trainer
 from gputrain_emulator.storage import Storage
-from tests.machines.containers.conftest import ACCOUNT, BARE, IMAGE
+from tests.machines.containers.conftest import ACCOUNT, ALONE, BARE, IMAGE
 
 MEET = """
 import os, socket, sys
@@ -151,6 +151,18 @@ def test_values_and_words_of_any_bytes_arrive_and_steer_nothing_on_the_vm(submit
     assert argv == words
 
 
+def test_an_image_runs_as_it_is(cloud, backend):
+    env = {"DOCKER_HOST": "tcp://127.0.0.1:9", "LD_PRELOAD": "/nowhere.so"}
+    job = Trainer(backend).submit(image=ALONE, gpu="L4:1", env=env, max_run_duration="10m")
+    assert job.wait(timeout=100) is State.SUCCEEDED, said(job)
+    assert "itself: ['--epochs', '5'] /tmp kept /usr/bin:/bin:/sbin" in said(job)
+    assert [one.name for one in job.outputs.list()] == ["model"]
+    job = Trainer(backend).submit(image=ALONE, args=["fail"], gpu="L4:1", max_run_duration="10m")
+    with pytest.raises(JobFailedError, match="the loss is no number"):
+        job.result(timeout=100)
+    until(lambda: not cloud.compute.vms)
+
+
 def test_the_traceback_of_a_rank_in_a_container_comes_back(cloud, submit):
     job = submit(FAIL, num_nodes=2)
     with pytest.raises(JobFailedError, match="the loss is no number") as caught:
@@ -175,7 +187,7 @@ def test_a_cancel_lets_the_ranks_in_the_container_save(cloud, submit):
 def test_a_reclaimed_vm_lets_the_ranks_in_its_container_save(cloud, submit):
     job = submit(SAVE, provisioning_model="spot")
     until(lambda: "ready" in said(job))
-    cloud.preempt(f"{job.ref.name}-0-0")
+    cloud.preempt(job.machines[0])
     with pytest.raises(JobFailedError) as caught:
         job.result(timeout=100)
     assert caught.value.kind == "preempted"
@@ -187,7 +199,7 @@ def test_a_vm_that_is_reclaimed_while_it_pulls_was_reclaimed(cloud, submit):
     cloud.registry.opens.clear()
     job = submit("print('hello')", image=image, provisioning_model="spot")
     assert cloud.registry.asked.wait(60)
-    cloud.preempt(f"{job.ref.name}-0-0")
+    cloud.preempt(job.machines[0])
     cloud.clock.advance(121)  # the notice that was asked for, then the power button
     with pytest.raises(JobFailedError) as caught:
         job.result(timeout=100)

@@ -17,9 +17,9 @@ import pytest
 from google.oauth2.credentials import Credentials
 
 from gputrain import ComputeEngine, Local, Trainer, TrainingSpec, VertexAI
-from gputrain.cli import screen
+from gputrain.cli import output
 from gputrain.errors import GputrainError
-from gputrain.gcp import Endpoints
+from gputrain.google import Endpoints
 from gputrain.trainer import attach
 
 HEADS = {
@@ -48,7 +48,7 @@ def shown(look):
         found = look()
     except GputrainError as error:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            screen.tell_error(error, as_json=True)
+            output.print_error(error, as_json=True)
         yield from (str(error), repr(error), "".join(traceback.format_exception(error)), out.getvalue())
         yield pickle.dumps(error).decode("latin-1")
     else:
@@ -123,7 +123,7 @@ def echo():
 def test_no_token_that_a_service_throws_back_is_shown(echo, cloud, caplog, tmp_path):
     caplog.set_level(logging.DEBUG)
     (tmp_path / "train.py").write_text("pass\n")
-    urls = {one.name: echo["url"] for one in attrs.fields(Endpoints) if one.name != "aiplatform_grpc"}
+    urls = {one.name: echo["url"] for one in attrs.fields(Endpoints)}
     spec = TrainingSpec(script=str(tmp_path / "train.py"), gpu="L4:1", image="us-docker.pkg.dev/p/r/i:v1")
     for status, canary in zip((400, 401, 403, 404, 409, 412, 416, 422, 499, 501), canaries(10)):
         echo.update(canary=canary, status=status)

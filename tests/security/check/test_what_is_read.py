@@ -9,13 +9,11 @@ from hypothesis import example, given, settings, strategies as st
 import gputrain_emulator
 from gputrain import Local
 from gputrain.backends.compute import ComputeEngine
-from gputrain.backends.compute.names import JobObjects
 from gputrain.errors import GputrainError
+from gputrain.google import Objects
 from gputrain.metrics import Metrics
-from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator.storage import Storage
-from tests.unit.steps import Steps
 
 VALUES = st.recursive(
     st.one_of(
@@ -68,11 +66,13 @@ class World:
 
     def __init__(self, cloud, script):
         self.cloud = cloud
-        spec = TrainingSpec(script=script, gpu="L4:1", max_run_duration="1h")
-        names = ("good", "runs", "gone")
-        self.refs = {name: Steps(self.backend()).submit(spec, job_id=name) for name in names}
+        trainer = Trainer(self.backend(), sleep=cloud.clock.advance)
+        self.jobs = {
+            name: trainer.submit(script, gpu="L4:1", max_run_duration="1h", name=name)
+            for name in ("good", "runs", "gone")
+        }
         cloud.clock.advance(300)
-        self.put("jobs/good/attempt-0/node-0/status", json.dumps({"schema": 2, "phase": "running"}).encode())
+        self.put(self.objects("good")["status"], json.dumps({"schema": 2, "phase": "running"}).encode())
         cloud.compute.vms  # noqa: B018  # the world turns when it is looked at
         vm = next(vm for vm in cloud.compute.vms.values() if vm.name.startswith("gone"))
         self.backend()._access.delete(
@@ -88,16 +88,16 @@ class World:
             credentials=self.cloud.credentials, sleep=self.cloud.clock.advance, now=self.cloud.clock.now,
         )  # fmt: skip
 
-    def objects(self, job_id):
+    def objects(self, name):
         """The names that the jobs' own code reads."""
-        names = JobObjects(bucket=self.backend()._settings.bucket, job_id=job_id)
-        return {"status": names.status(0, 0), "log": names.log(0, 0), "record": f"records/{job_id}.json"}
+        job = self.jobs[name]
+        attempt = job.machines[0].split("-")[-2]
+        folder = f"jobs/{job.id}/{attempt}/"
+        log, record = f"{folder}node-0.log", f"records/{job.id}.json"
+        return {"status": f"{folder}status-0.json", "log": log, "record": record}
 
     def put(self, name, data):
-        self.backend()._access.post(
-            f"{self.cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o", action="write",
-            params={"uploadType": "media", "name": name}, data=data,
-        )  # fmt: skip
+        Objects(self.backend()._access, "my-bucket").write(name, data, if_generation=None)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def looked_at(world, name):
     backend = world.backend()
     job = None
     with contextlib.suppress(GputrainError):
-        job = attach(world.refs[name].uri, backend=backend)
+        job = attach(world.jobs[name].uri, backend=backend)
     if job is None:
         return
     looks = [job.refresh, lambda: list(job.logs()), job.metrics, lambda: str(job.table)]
@@ -127,9 +127,10 @@ def looked_at(world, name):
 
 def the_bill_is_seen(world):
     trainer = Trainer(world.backend())
-    names = {job.ref.name for job in trainer.jobs()}
-    assert "good" in names
-    assert "good" not in {orphan.job_id for orphan in trainer.orphans()}
+    names = {job.id for job in trainer.jobs()}
+    good = world.jobs["good"].id
+    assert good in names
+    assert good not in {orphan.job_id for orphan in trainer.orphans()}
 
 
 @pytest.mark.parametrize("what", ["status", "log"])
@@ -145,14 +146,14 @@ def test_a_guest_can_write_nothing_that_ends_whoever_looks(world, what, content)
 @settings(max_examples=15, deadline=None)
 @given(DOCUMENTS)
 def test_a_record_that_is_none_hides_no_other_job(world, content):
-    backend = world.backend()
-    kept = backend._stored.read("records/runs.json").content
+    record = world.objects("runs")["record"]
+    kept = Objects(world.backend()._access, "my-bucket").read(record).content
     try:
-        world.put("records/runs.json", content)
+        world.put(record, content)
         looked_at(world, "runs")
         the_bill_is_seen(world)
     finally:
-        world.put("records/runs.json", kept)
+        world.put(record, kept)
 
 
 @settings(max_examples=150, deadline=None)
@@ -170,24 +171,30 @@ def local(tmp_path_factory):
     (where / "train.py").write_text("print('hello')\n")
     job = Trainer(Local(gpus=0, root=where / "jobs")).submit(str(where / "train.py"), max_run_duration="5m")
     job.wait(progress="none")
-    return job.uri, where / "jobs" / job.id
+    (attempt,) = (one.parent for one in (where / "jobs" / job.id).glob("*/order.json"))
+    return job, where / "jobs", attempt
 
 
 NO_LISTS = [
     b'{"schema": 1, "nodes": %s}' % one for one in (b"true", b"3", b'"ab"', b"{}", b"null", b"[1, []]")
 ]
-FILES = ("order.json", "state.json", "node-0.log", "attempt-0/result-0.json", "token")
+FILES = (
+    "order.json", "state.json", "node-0.log", "attempt-0/result-0.json", "records/{job}.json",
+)  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(FILES), st.one_of(DOCUMENTS, st.sampled_from(NO_LISTS)))
 @example(FILES[0], NO_LISTS[0])
+@example(FILES[-1], b"[" * 100_000)
 def test_nothing_in_the_folder_of_a_local_job_ends_whoever_looks(local, file, content):
-    uri, folder = local
+    there, root, attempt = local
+    folder = root if file.startswith("records/") else attempt
+    file = file.format(job=there.id)
     kept = (folder / file).read_bytes()
     (folder / file).write_bytes(content)
     try:
-        job = attach(uri)
+        job = attach(there.uri) if folder == attempt else there
         for look in (
             job.refresh,
             lambda: list(job.logs(tail=2)),
@@ -197,6 +204,6 @@ def test_nothing_in_the_folder_of_a_local_job_ends_whoever_looks(local, file, co
         ):
             with contextlib.suppress(GputrainError):
                 look()
-        assert {one.id for one in Trainer(Local(gpus=0, root=folder.parent)).jobs()} <= {job.id}
+        assert {one.id for one in Trainer(Local(gpus=0, root=root)).jobs()} <= {job.id}
     finally:
         (folder / file).write_bytes(kept)

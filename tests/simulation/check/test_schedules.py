@@ -2,12 +2,9 @@
 
 import pytest
 
-from tests import present
 from tests.simulation.planted import PLANTS
 from tests.simulation.runs import simulated
 from tests.simulation.test_first_schedules import FIRST
-
-present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
 
 SEEDS = 500
 PLANTED_SEEDS = 2000

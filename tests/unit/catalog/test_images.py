@@ -32,28 +32,11 @@ def test_the_cuda_release_is_read_from_the_name(image, cuda):
     assert catalog.cuda_of(image.split("@")[0]) == cuda
 
 
-@pytest.mark.parametrize("gpu", ["H100", "H100-MEGA", "H200", "L4"])
-def test_cuda_11_7_cannot_run_what_needs_11_8(gpu):
-    (fault,) = catalog.image_faults("pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime", gpu)
-    assert fault.what == f"CUDA 11.7 cannot run on {gpu}"
-    assert "11.8" in fault.fix
-    assert fault.is_certain
-
-
-def test_cuda_11_7_runs_an_a100():
-    assert faults("pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime", "A100") == []
-
-
-@pytest.mark.parametrize(("gpu", "floor"), [("B200", "12.8"), ("RTX-PRO-6000", "12.8"), ("GB300", "12.9")])
+@pytest.mark.parametrize(("gpu", "floor"), [("B200", "12.8"), ("RTX-PRO-6000", "12.8"), ("GB300", "12.8")])
 def test_blackwell_needs_its_cuda(gpu, floor):
     (fault,) = catalog.image_faults("train:cu126", gpu)
     assert floor in fault.fix
     assert faults("train:cu129", gpu) == []
-
-
-def test_blackwell_is_reached_by_its_floor_and_not_below():
-    assert faults("train:cuda12.8", "B200") == []
-    assert faults("train:cuda12.6", "B200") != []
 
 
 @pytest.mark.parametrize("gpu", ["V100", "P4"])
@@ -63,14 +46,52 @@ def test_cuda_13_dropped_volta_and_older(gpu):
     assert fault.is_certain
 
 
-def test_cuda_13_runs_a_t4():
-    assert faults("train:cu130", "T4") == []
+@each(
+    ("image", "runs"),
+    [
+        ("train:cu126", True),
+        ("train:cu128", False),
+        ("pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime", False),
+        ("pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime", True),
+        ("pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime", True),
+        ("pytorch/pytorch:2.11.0-cuda12.8-cudnn9-runtime", False),
+        ("pytorch-2-9-cu129-ubuntu-2404-nvidia-580", False),
+    ],
+)
+def test_whether_pytorch_for_cuda_12_8_runs_a_v100_depends_on_its_release(image, runs):
+    found = catalog.image_faults(image, "V100")
+    assert [fault.is_certain for fault in found] == ([] if runs else [False])
+    assert faults("pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime", "P4") != []
 
 
-def test_pytorch_for_cuda_12_8_may_not_run_a_v100():
-    (fault,) = catalog.image_faults("train:cu128", "V100")
+@pytest.mark.parametrize("gpu", ["T4", "A100", "A100-80GB"])
+def test_cuda_13_may_find_no_gpu_by_the_older_drivers_of_vertex_ai(gpu):
+    image = "pytorch/pytorch:2.12.0-cuda13.0-cudnn9-runtime"
+    (fault,) = catalog.image_faults(image, gpu, service="vertex")
+    assert "R535" in fault.why
     assert not fault.is_certain
-    assert faults("train:cu126", "V100") == []
+    assert faults(image, gpu) == faults(image, gpu, service="compute") == []
+    assert faults(image, "L4", service="vertex") == []
+    assert faults("nvidia/cuda:13.0.1-runtime", gpu, service="vertex") == [], "it brings cuda-compat"
+    assert faults("train:cu129", gpu, service="vertex") == []
+
+
+def test_googles_prebuilt_container_may_be_gone():
+    (fault,) = catalog.image_faults("us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest", "L4")
+    assert "2026-07-24" in fault.why
+    assert not fault.is_certain
+
+
+@each(
+    ("gpu", "cuda"),
+    [(kind, "12.6") for kind in ("P4", "V100", "T4", "L4", "A100", "A100-80GB", "H100", "H100-MEGA", "H200")]
+    + [("RTX-PRO-6000", "12.8"), ("B200", "12.8"), ("GB200", None)],
+)
+def test_the_default_image_suits_the_gpu_and_the_driver_of_its_hosts(gpu, cuda):
+    for service in catalog.Service:
+        image = catalog.default_image(catalog.shapes(gpu)[0], service)
+        assert (image and catalog.cuda_of(image)) == cuda
+        assert image is None or "@" not in image
 
 
 def test_an_arm64_host_needs_an_arm64_image():
@@ -81,43 +102,7 @@ def test_an_arm64_host_needs_an_arm64_image():
     assert not fault.is_certain
 
 
-def test_an_arm64_image_does_not_run_on_x86():
-    assert faults("train:cu129-arm64", catalog.shapes("H100", 8)[0]) == ["the image is built for arm64"]
-    assert faults("train:cu129-arm64", "H100", cpu_architecture="arm64") == []
-
-
 @pytest.mark.parametrize("device", ["cpu", "rocm6.2", "tpu"])
 def test_an_image_without_cuda_is_told(device):
     (fault,) = catalog.image_faults(f"train:2.9-{device}", "L4")
     assert "no CUDA" in fault.why
-
-
-def test_the_word_gpu_in_a_name_is_no_fault():
-    assert faults("us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest", "L4") == []
-
-
-def test_a_digest_tells_nothing():
-    assert faults("train@sha256:" + "cu11" * 16, "H100") == []
-
-
-def test_a_port_of_a_registry_is_not_read_as_cuda():
-    assert faults("localhost:5000/cu:latest", "H100") == []
-
-
-def test_an_unknown_gpu_is_told():
-    with pytest.raises(catalog_error()):
-        catalog.image_faults("train:cu117", "H1000")
-
-
-def catalog_error():
-    from gputrain.errors import UnknownGpuError
-
-    return UnknownGpuError
-
-
-def test_a_fault_reads_as_a_sentence():
-    (fault,) = catalog.image_faults("train:cu117", "H100")
-    assert str(fault) == (
-        "CUDA 11.7 cannot run on H100: H100 is sm_90, which CUDA knows from 11.8 on. "
-        "Take an image built with CUDA 11.8 or newer"
-    )

@@ -29,6 +29,19 @@ def test_a_gpu_is_found_by_every_name_it_goes_by(name, kind):
     assert catalog.find(name).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("NVIDIA_TESLA_L4", "L4"),
+        ("nvidia-tesla-l4", "L4"),
+        ("tesla h100", "H100"),
+        ("nvidia a100 80gb", "A100-80GB"),
+    ],
+)
+def test_a_gpu_is_found_by_its_model_behind_the_vendors_words(name, kind):
+    assert catalog.find(name).kind == kind
+
+
 def test_a100_alone_is_the_40_gb_one_as_in_googles_own_name():
     assert catalog.find("A100") == catalog.find("nvidia-tesla-a100")
     assert catalog.find("A100").memory_gib == 40
@@ -45,34 +58,10 @@ def test_a_misspelling_names_the_nearest(misspelt, meant):
     assert meant in caught.value.fix
 
 
-def test_what_is_like_nothing_gets_the_whole_list():
-    with pytest.raises(UnknownGpuError) as caught:
-        catalog.find("xyzzy")
-    assert caught.value.nearest == ()
-    assert "H100" in caught.value.fix
-
-
 @each("nothing", ["", "  ", "--", None, 7, ["H100"], b"H100"])
 def test_what_is_no_name_is_a_clear_error(nothing):
     with pytest.raises(UnknownGpuError, match="is not the name of a GPU"):
         catalog.find(nothing)
-
-
-def test_a_long_name_is_cut_short_in_the_error():
-    with pytest.raises(UnknownGpuError) as caught:
-        catalog.find("H100" * 10_000)
-    assert len(str(caught.value)) < 500
-
-
-def test_a_text_of_megabytes_is_refused_at_once():
-    with pytest.raises(UnknownGpuError) as caught:
-        catalog.find("RTX" + "9" * 10_000_000)
-    assert len(str(caught.value)) < 500
-
-
-def test_a_tpu_is_not_a_gpu():
-    with pytest.raises(UnknownGpuError, match="'TPU v4' is not a GPU"):
-        catalog.find("TPU v4")
 
 
 def test_a_gone_gpu_is_never_suggested():
@@ -111,28 +100,9 @@ def test_a_card_that_is_not_sold_says_so_and_names_local_and_the_nearest(card, n
     assert catalog.not_sold(card).nearest == error.nearest
 
 
-@pytest.mark.parametrize("name", ["H100", "RTX-PRO-6000", "A100", "xyzzy"])
-def test_what_is_sold_or_unknown_is_not_called_unsold(name):
-    assert catalog.not_sold(name) is None
-
-
 def test_an_unknown_gpu_is_a_fault_of_the_spec_and_pickles():
     with pytest.raises(SpecError) as caught:
         catalog.find("H1000")
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     assert again.nearest == caught.value.nearest
-
-
-def test_what_a_terminal_would_obey_is_not_repeated_to_it():
-    with pytest.raises(UnknownGpuError) as caught:
-        catalog.find("GTX\x1b[31m\n 1")
-    assert "\x1b" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["VR200", "A5X", "vera-rubin", "Rubin"])
-def test_what_google_has_announced_is_no_slip_of_the_pen(name):
-    with pytest.raises(UnknownGpuError, match="not sold on Google Cloud yet") as caught:
-        catalog.find(name)
-    assert "announced A5X machines" in caught.value.why
-    assert caught.value.nearest == ("GB300", "GB200", "B200")

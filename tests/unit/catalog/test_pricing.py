@@ -2,7 +2,7 @@ import pytest
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
-from gputrain.errors import NoFitError
+from gputrain.errors import NoFitError, UnknownGpuError
 from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
@@ -30,25 +30,9 @@ def test_prices_are_those_of_the_list(machine_type, region, model, usd_h):
     assert "pricing.yml" in price.source
 
 
-def test_words_serve_as_well_as_enums():
-    assert catalog.price("g2-standard-4", "us-central1", "spot", service="compute") == catalog.price(
-        "g2-standard-4", "us-central1", SPOT
-    )
-
-
-def test_what_compute_does_not_sell_on_demand_has_no_on_demand_price():
-    assert catalog.price("a3-highgpu-2g", "us-central1", STANDARD) is None
-    assert catalog.price("a4-highgpu-8g", "us-central1", STANDARD) is None
-
-
-@pytest.mark.parametrize("model", [FLEX, RESERVED])
-def test_flex_start_and_reserved_prices_are_unknown_rather_than_guessed(model):
-    assert catalog.price("a3-highgpu-8g", "us-central1", model) is None
-
-
-def test_a_region_without_the_machine_has_no_price():
-    assert catalog.price("a3-megagpu-8g", "asia-south1", STANDARD) is None
-    assert catalog.price("a2-highgpu-1g", "mars-north1", STANDARD) is None
+def test_flex_start_and_reserved_prices_are_unknown_rather_than_guessed():
+    assert catalog.price("a2-highgpu-8g", "us-central1", FLEX) is None
+    assert catalog.price("a3-highgpu-8g", "us-central1", RESERVED) is None
 
 
 def test_attached_gpus_cost_at_least_their_own_price():
@@ -58,33 +42,29 @@ def test_attached_gpus_cost_at_least_their_own_price():
     assert str(price) == "at least $0.70/h (2026-07-30, without the N1 machine itself)"
 
 
-def test_an_unlisted_attached_gpu_has_no_price():
-    assert catalog.price(catalog.shapes("P4", 1)[0], "us-central1", STANDARD) is None
+def test_on_vertex_a_management_fee_comes_on_top_also_of_spot():
+    standard = catalog.price("g2-standard-24", "us-central1").usd_h
+    spot = catalog.price("g2-standard-24", "us-central1", SPOT).usd_h
+    on_vertex = catalog.price("g2-standard-24", "us-central1", service=Service.VERTEX)
+    assert on_vertex.usd_h == pytest.approx(1.15 * standard)
+    assert on_vertex.is_whole
+    assert "(2025-08)" in on_vertex.source
+    other = catalog.price("g2-standard-24", "us-central1", SPOT, service="vertex", management_fee=0.2)
+    assert other.usd_h == pytest.approx(spot + 0.2 * standard)
 
 
-def test_on_vertex_the_figure_leaves_out_the_fee():
-    price = catalog.price("g2-standard-24", "us-central1", STANDARD, service=Service.VERTEX)
-    assert price.usd_h == catalog.price("g2-standard-24", "us-central1", STANDARD).usd_h
-    assert not price.is_whole
-    assert "Vertex AI's management fee" in str(price)
-
-
-def test_vertex_sells_small_h100_machines_on_demand_at_the_list_price():
-    price = catalog.price("a3-highgpu-2g", "us-central1", STANDARD, service=Service.VERTEX)
-    assert price.usd_h == pytest.approx(22.12, abs=0.01)
-
-
-def test_all_prices_of_a_shape_come_cheapest_first():
-    figures = [price.usd_h for price in catalog.prices("a3-highgpu-8g")]
-    assert len(figures) == 36
-    assert figures == sorted(figures)
-
-
-def test_an_n1_machine_alone_has_no_price():
-    with pytest.raises(NoFitError, match="alone has no price"):
-        catalog.prices("n1-standard-8")
-
-
-def test_a_machine_nobody_knows_has_no_price():
-    with pytest.raises(NoFitError, match="knows no machine type"):
-        catalog.price("h100-large", "us-central1")
+def test_prices_of_a_gpu_need_no_project_and_come_cheapest_first_over_all_machines_and_regions():
+    found = catalog.prices("H100:8")
+    assert {price.machine_type for price in found} >= {"a3-highgpu-8g"}
+    assert len({price.region for price in found}) > 10
+    assert [price.usd_h for price in found] == sorted(price.usd_h for price in found)
+    assert {price.provisioning_model for price in catalog.prices("h100:8", spot=True)} == {SPOT}
+    assert SPOT not in {price.provisioning_model for price in catalog.prices("H100:8", spot=False)}
+    (one,) = catalog.prices("L4:2", spot=True, region="us-central1")
+    assert (one.machine_type, one.region) == ("g2-standard-24", "us-central1")
+    assert catalog.prices("H100:8", region="us-central1", service="vertex")[0].usd_h > 50
+    assert catalog.prices("nvidia-h100-80gb:8") == catalog.prices("H100:8")
+    with pytest.raises(NoFitError, match="no H100:3"):
+        catalog.prices("H100:3")
+    with pytest.raises(UnknownGpuError, match="RTX 4090 is not sold"):
+        catalog.prices("RTX 4090:2")

@@ -1,4 +1,7 @@
-"""The clouds work from a client on Windows; `Local` is refused there by name."""
+"""The clouds work from a client on Windows; `Local` is refused there by name.
+
+What Python's own subprocess needs on this machine stays: it runs git.
+"""
 
 import os
 import re
@@ -19,8 +22,8 @@ for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
     sys.modules[name] = None
 for module, names in (
     (os, "fork forkpty register_at_fork geteuid getuid getpgid killpg setsid set_blocking sysconf statvfs "
-         "O_NOFOLLOW O_CLOEXEC O_DIRECTORY O_NONBLOCK WNOHANG WIFSIGNALED WTERMSIG WEXITSTATUS uname chown"),
-    (signal, "SIGCHLD SIGHUP SIGQUIT SIGKILL SIGPIPE SIGURG SIGRTMIN pthread_sigmask sigtimedwait alarm"),
+         "O_NOFOLLOW O_CLOEXEC O_DIRECTORY O_NONBLOCK uname chown"),
+    (signal, "SIGCHLD SIGHUP SIGQUIT SIGPIPE SIGURG SIGRTMIN pthread_sigmask sigtimedwait alarm"),
 ):
     for name in names.split():
         if hasattr(module, name):
@@ -29,7 +32,7 @@ for module, names in (
 """What Python has not on Windows: paths, processes and line ends stay those of this machine."""
 
 
-THERE = ("entrypoint", "keeper", "ddp", "backends/local", "records/folder.py")
+THERE = ("entrypoint", "keeper", "ddp", "backends/local", "jobstore/folder.py")
 """What runs on Linux alone, or for `Local` alone."""
 
 

@@ -6,6 +6,8 @@ import pytest
 
 import gputrain_emulator
 from gputrain.cli import main
+from gputrain.cli.commands import gputrain
+from gputrain.cli.settings import SHARED, Settings
 
 REGION = "us-central1"
 
@@ -14,10 +16,15 @@ REGION = "us-central1"
 def folder(tmp_path, monkeypatch):
     """The current folder: no settings in it, none in the environment."""
     monkeypatch.chdir(tmp_path)
-    for name in ("BACKENDS", "PROJECT", "REGIONS", "BUCKET", "SERVICE_ACCOUNT", "ENDPOINT", "PROGRESS"):
-        monkeypatch.delenv(f"GPUTRAIN_{name}", raising=False)
-    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    for name in (*(f"GPUTRAIN_{one.upper()}" for one in SHARED), "GPUTRAIN_PROGRESS", "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def settings():
+    """The settings that a command has from its options, the environment and the file."""
+    return lambda *words: Settings.of(gputrain.commands["jobs"].make_context("jobs", list(words)).params)
 
 
 @pytest.fixture
@@ -37,16 +44,12 @@ def read(run):
     """Runs a command with ``--json``; its exit status and its document."""
 
     def call(*words):
-        status, out, err = run(*_before_dashes(words, "--json"))
+        at = words.index("--") if "--" in words else len(words)
+        status, out, err = run(*words[:at], "--json", *words[at:])
         assert err == ""
         return status, json.loads(out)
 
     return call
-
-
-def _before_dashes(words, flag):
-    at = words.index("--") if "--" in words else len(words)
-    return (*words[:at], flag, *words[at:])
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import attrs
 import pytest
 
 from gputrain import Trainer, TrainingSpec
-from gputrain.cli import settings
-from gputrain.cli.parser import read as parse
 from gputrain_emulator.builds import Builds, Settings
 
 BASE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
@@ -38,6 +36,7 @@ SAID = {
     "max_wait_duration": "62m",
     "hang_timeout": "63m",
     "max_cost": 99.0,
+    "price_per_hour": 9.0,
     "max_restarts": 3,
     "min_nodes": 1,
     "name": "bert",
@@ -56,8 +55,8 @@ def typed(fields):
             yield from (flag, str(one))
 
 
-def test_every_flag_of_a_spec_is_in_the_spec_of_the_job(cloud, read, folder):
-    words = {"script", "module", "command", "args", "function", "reservation"}
+def test_every_flag_of_a_spec_is_in_the_spec_of_the_job(cloud, read, folder, settings):
+    words = {"script", "module", "command", "entrypoint", "args", "function", "reservation"}
     assert {field.name for field in attrs.fields(TrainingSpec)} == {*SAID, *words}
     for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
         cloud.quota(metric, 100)
@@ -66,7 +65,7 @@ def test_every_flag_of_a_spec_is_in_the_spec_of_the_job(cloud, read, folder):
     (folder / "code" / "train.py").write_text("print('hello')\n")
     status, document = read("submit", "train.py", "--detach", *typed(SAID), "--", "--lr", "3e-4")
     assert status == 0, document
-    job = Trainer(settings.read(parse(["jobs"])).make()).attach(document["uri"])
+    job = Trainer(settings().make()).attach(document["uri"])
     asked = TrainingSpec(script="train.py", args=["--lr", "3e-4"], **SAID)
     assert job.spec.replace(source_dir="code") == asked
 
@@ -115,7 +114,7 @@ def test_a_log_that_is_followed_ends_with_the_job(read, run, script):
 
 def test_a_module_is_run_with_its_arguments(run, folder):
     (folder / "mine.py").write_text("import sys\nprint('told', sys.argv[1:])\n")
-    assert "told ['--lr', '1']" in run("submit", "-m", "mine", "--nproc-per-node", "1", "--", "--lr", "1")[2]
+    assert "told ['--lr', '1']" in run("submit", "-m", "mine", "--nproc-per-node", "1", "--", "--lr", "1")[1]
 
 
 def test_no_more_points_run_at_a_time_than_the_flag_says(read, script, folder):

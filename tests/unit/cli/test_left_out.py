@@ -1,10 +1,13 @@
 """A list that lacks a backend names it, and the command does not end as if all had been seen."""
 
+import json
 
-def test_a_backend_whose_jobs_cannot_be_listed_is_named(cloud, read):
+
+def test_a_backend_whose_jobs_cannot_be_listed_is_named(cloud, run):
     cloud.fail("storage.objects.list", "C26", times=None)
-    status, document = read("jobs", "--backend", "compute", "--backend", "local")
-    assert (status, [one.partition(":")[0] for one in document["left_out"]]) == (0, ["compute"])
+    status, out, err = run("jobs", "--backend", "compute", "--backend", "local", "--json")
+    assert (status, [one[:15] for one in json.loads(out)["left_out"]]) == (0, ["gs://my-bucket/"])
+    assert err.startswith("left out of the list of jobs: gs://my-bucket/: ")
 
 
 def test_machines_that_cannot_be_listed_are_no_clean_project(cloud, read):

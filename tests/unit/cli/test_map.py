@@ -1,7 +1,6 @@
 """`gputrain map`: an experiment from words."""
 
 from gputrain import Trainer
-from gputrain.cli.wording import words
 from tests.each import each
 
 REPORTS = """
@@ -13,18 +12,8 @@ asked = parser.parse_args()
 assert asked.lr < 0.5, "too fast"
 print("GPUTRAIN_METRIC " + json.dumps({"step": 1, "loss": asked.lr}))
 """
-WORDS = (
-    "map",
-    "train.py",
-    "--name",
-    "lr-scan",
-    "--grid",
-    "lr=0.1,3e-1",
-    "--grid",
-    "kind=adam",
-    "--max-parallel",
-    "1",
-)
+WORDS = ("map", "train.py", "--name", "lr-scan", "--grid", "lr=0.1,3e-1", "--grid", "kind=adam",
+         "--max-parallel", "1")  # fmt: skip
 
 
 def test_each_point_is_a_job_and_the_same_words_take_them_up(run, read, script):
@@ -84,8 +73,3 @@ def test_what_was_not_submitted_tells_why_and_ends_as_its_reason(run, script):
     assert status == 2
     assert "1 not submitted" in out
     assert "the experiment was cancelled" in err
-
-
-def test_a_point_and_an_ellipsis_are_told_as_they_are_typed():
-    assert words("over=[{'lr': 0.0003}]") == "--grid lr=0.0003"
-    assert words("put them into command=[...]") == "put them into -- ..."

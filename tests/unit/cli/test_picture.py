@@ -5,7 +5,7 @@ import re
 import runpy
 from pathlib import Path
 
-from gputrain.cli.parser import read
+from gputrain.cli.commands import gputrain
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -23,4 +23,5 @@ def test_the_picture_of_a_plan_is_as_plans_are_now():
 
 def test_its_command_is_one():
     script = runpy.run_path(str(DOCS / "plan_picture.py"))
-    assert read(script["COMMAND"].split()[1:]).num_nodes == 2
+    _, command, *words = script["COMMAND"].split()
+    assert gputrain.commands[command].make_context(command, words).params["num_nodes"] == 2

@@ -3,13 +3,9 @@
 import pytest
 
 from gputrain import errors
-from gputrain.backends.base import JobRef
 from gputrain.cli import main
-from gputrain.cli.parser import read as parse
-from gputrain.cli.screen import Exit
-from gputrain.cli.settings import read as settings
+from gputrain.cli.output import Exit
 from gputrain.errors import SpecError
-from tests import present
 from tests.each import each
 
 FILE = """
@@ -22,121 +18,66 @@ bucket = "gs://file-bucket"
 network = "training"
 disk_gib = 300
 """
-PLACES = ("plan", "train.py")
 
 
-def of(*words, **environ):
-    return settings(parse([*PLACES, *words]), environ)
+def test_jobs_run_on_this_machine_by_default(settings):
+    assert settings().backends == ("local",)
+    assert [backend.name for backend in settings().make()] == ["local"]
 
 
-def test_this_machine_is_where_things_run_unless_said():
-    assert of().backends == ("local",)
-    assert [backend.name for backend in of().make()] == ["local"]
-
-
-def test_flags_win_over_the_environment_and_that_over_the_file(folder):
+def test_flags_win_over_the_environment_and_that_over_the_file(settings, folder, monkeypatch):
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "googles-project")
+    assert settings().shared["project"] == "googles-project"
     (folder / "gputrain.toml").write_text(FILE)
-    assert of().shared["project"] == "file-project"
-    assert of(GPUTRAIN_PROJECT="their-project").shared["project"] == "their-project"
-    assert of("--project", "my-project", GPUTRAIN_PROJECT="their-project").shared["project"] == "my-project"
-    assert of("--region", "a", "--region", "b").shared["regions"] == ["a", "b"]
-    assert of(GPUTRAIN_REGIONS="a, b").shared["regions"] == ["a", "b"]
-    assert of(GPUTRAIN_BACKENDS="local").backends == ("local",)
+    assert settings().shared["project"] == "file-project"
+    monkeypatch.setenv("GPUTRAIN_PROJECT", "their-project")
+    assert settings().shared["project"] == "their-project"
+    assert settings("--project", "my-project").shared["project"] == "my-project"
+    assert settings("--region", "a", "--region", "b").shared["regions"] == ("a", "b")
+    monkeypatch.setenv("GPUTRAIN_REGIONS", "a, b")
+    assert settings().shared["regions"] == ("a", "b")
+    monkeypatch.setenv("GPUTRAIN_BACKENDS", "local")
+    assert settings().backends == ("local",)
 
 
-@pytest.mark.parametrize("backend", ["compute", "vertex"])
-def test_a_job_of_another_project_than_the_files_is_followed_by_its_name(folder, backend):
-    present.backend(backend)
+def test_the_sections_of_the_file_reach_their_backend(settings, folder):
     (folder / "gputrain.toml").write_text(FILE)
-    place = {"compute": "us-central1-a~file-bucket", "vertex": "us-central1"}[backend]
-    for project in ("file-project", "their-project"):
-        ref = JobRef(backend=backend, project=project, place=place, name="bert-1")
-        made = of(GOOGLE_APPLICATION_CREDENTIALS="").backend_of(ref)
-        assert f"project={project!r}" in repr(made)
-
-
-def test_the_sections_of_the_file_reach_their_backend(folder):
-    (folder / "gputrain.toml").write_text(FILE)
-    vertex, compute = of().make()
+    vertex, compute = settings().make()
     assert repr(vertex) == "VertexAI(project='file-project', regions=['us-central1'])"
     assert (compute._settings.network, compute._settings.disk_gib) == ("training", 300)
-
-
-def test_googles_own_variable_names_the_project_last():
-    assert of(GOOGLE_CLOUD_PROJECT="theirs").shared["project"] == "theirs"
-    assert of(GOOGLE_CLOUD_PROJECT="theirs", GPUTRAIN_PROJECT="mine").shared["project"] == "mine"
+    assert settings("--backend", "local").make()[0].name == "local"  # which takes none of it
 
 
 @each(
     ("text", "said"),
     [
-        ("projct = 'x'", "did you mean 'project'?"),
-        ("[compute]\nservice_acount = 'x'", "did you mean 'service_account'?"),
-        ("compute = 3", "compute=3: a section. Fix: [compute] on a line of its own"),
-        ("[[compute]]\nnetwork = 'x'", "a section. Fix: [compute] on a line of its own"),
-        ("[compute]\nnetwrok = 'x'", "did you mean 'network'?"),
-        ("[compute]\ncredentials = 'x'", "compute.credentials"),
-        ("regions = 'us-central1'", 'regions = ["us-central1"]'),
+        ("projct = 'x'", "did you mean project?"),
+        (
+            "[compute]\nservice_acount = 'x'",
+            "[compute] service_acount: no such key; did you mean service_account?",
+        ),
+        ("compute = 3", "compute: expected a section: [compute] on a line of its own"),
+        ("[compute]\ncredentials = 'x'", "[compute] credentials: no such key"),
+        ("regions = 'us-central1'", 'regions = ["..."]'),
         ("backends = ['computer']", "did you mean compute?"),
-        ("backends = [", "is not TOML"),
-        ("backends = [7]", "backends=[7]: a list of names"),
-        ("project = 7", "project=7: a project's id"),
-        ("bucket = ['gs://b']", "bucket=['gs://b']: gs://bucket"),
-        ("endpoint = 8080", "endpoint=8080: the address of an emulator"),
-        ("projct = 'x'\nendpoint = 8080", "has 2 faults"),
+        ("backends = [", "gputrain.toml cannot be read"),
+        ("backends = [7]", "backends: expected a list of texts"),
+        ("project = 7", "project: expected a text"),
+        ("projct = 'x'\nendpoint = 8080", "endpoint: expected a text"),
     ],
 )
-def test_a_slip_in_the_file_is_told_with_its_place(folder, text, said):
+def test_a_mistake_in_the_file_is_named(settings, folder, text, said):
     (folder / "gputrain.toml").write_text(text)
     with pytest.raises(SpecError) as caught:
-        of().make()
+        settings().make()
     assert said in str(caught.value)
 
 
-def test_what_a_backend_lacks_is_told_in_the_words_of_the_command_line(run):
-    status, _, err = run("plan", "train.py", "--backend", "compute")
+def test_what_a_backend_lacks_is_named_with_where_to_give_it(run):
+    status, _, err = run("submit", "train.py", "--backend", "compute")
     assert status == 2
     for argument, flag in (("project", "--project"), ("regions", "--region"), ("bucket", "--bucket")):
-        assert f"{flag}: needed. Fix: {flag}, " in err
-        assert f"{flag}, GPUTRAIN_{argument.upper()} or {argument} = ... in gputrain.toml" in err
-
-
-def test_a_variable_that_names_no_folder_is_not_told_as_a_key_of_the_file(run, monkeypatch):
-    monkeypatch.setenv("GPUTRAIN_HOME", "~nosuch/x")
-    status, _, err = run("jobs")
-    assert status == Exit.REQUEST
-    assert "Fix: set GPUTRAIN_HOME to the path of a folder" in err
-    assert "[local]" not in err
-
-
-def test_a_slip_in_the_file_is_told_in_the_words_of_the_file(run, folder):
-    (folder / "gputrain.toml").write_text("[compute]\nservice_acount = 'x'\n")
-    assert "did you mean 'service_account'?" in run("plan", "train.py")[2]
-
-
-def test_a_region_is_said_where_its_lack_is_told(run, script, folder):
-    script()
-    words = ("plan", "train.py", "--gpu", "L4:1", "--backend", "vertex", "--project", "my-project")
-    words = (*words, "--endpoint", "http://127.0.0.1:9")
-    status, _, err = run(*words)
-    assert (status, "region = ... under [vertex] in gputrain.toml" in err) == (2, True)
-    (folder / "gputrain.toml").write_text("[vertex]\nregion = 'us-central1'\n")
-    assert repr(settings(parse([*words]), {}).make()[0]).startswith(
-        "VertexAI(project='my-project', regions=['us-central1'])"
-    )
-
-
-def test_an_argument_of_one_backend_alone_is_said_in_its_section(run, folder):
-    (folder / "gputrain.toml").write_text(FILE + "python = 'python3'\n")
-    status, _, err = run("plan", "train.py")
-    assert status == 2
-    assert "python = ... under [compute] in gputrain.toml" in err
-
-
-def test_a_backend_is_handed_what_it_takes_and_nothing_else(folder):
-    (folder / "gputrain.toml").write_text(FILE)
-    (local,) = of("--backend", "local").make()
-    assert local.name == "local"
+        assert f"{flag}, $GPUTRAIN_{argument.upper()}, or {argument} = ... in gputrain.toml" in err
 
 
 @pytest.mark.parametrize(
@@ -176,13 +117,13 @@ def test_a_uri_of_a_backend_that_is_not_set_up_is_taken_up_all_the_same(
     [
         (("gpus", "RTX 4090"), 2, "not sold on Google Cloud"),
         (("gpus", "H100:many"), 2, "not a count"),
-        (("plan",), 2, "one of SCRIPT, -m MODULE"),
+        (("plan",), 2, "exactly one of script, module, command"),
         (("plan", "train.py", "--env", "X"), 2, "NAME=VALUE"),
-        (("plan", "train.py", "--max-run-duration", "soon"), 2, "--max-run-duration soon"),
-        (("logs", "gputrain://nothing"), 2, "gputrain://backend/project/place/name"),
-        (("logs", "gputrain://mars/p/x/y"), 2, "mars"),
-        (("cancel", "nobody"), 2, "no job is called 'nobody'"),
-        (("logs", "gputrain://local/host/nowhere/job"), 1, "there is no job"),
+        (("plan", "train.py", "--max-run-duration", "soon"), 2, "--max-run-duration: 'soon' is not valid"),
+        (("logs", "gputrain://nothing"), 2, "gputrain://PROJECT/BUCKET/NAME"),
+        (("logs", "gputrain://mars/p"), 2, "names no job"),
+        (("cancel", "nobody"), 2, "there is no job 'nobody'"),
+        (("logs", "gputrain://local/nowhere"), 1, "there is no job"),
     ],
 )
 def test_errors_are_told_without_a_traceback(run, words, status, said):
@@ -210,29 +151,7 @@ def test_an_api_that_is_off_exits_3(cloud, run):
     cloud.enable_api("compute", enabled=False)
     status, _, err = run("clean-up")
     assert status == 3
-    assert """fix: curl --data '{"api":"compute"}' $GPUTRAIN_ENDPOINT/_emulator/enable_api""" in err
-
-
-def test_no_room_anywhere_exits_4(cloud, run, script):
-    script()
-    for zone in "abcf":
-        cloud.stock(f"us-central1-{zone}", "g2-standard-24", 0)
-    status, _, err = run(
-        "submit", "train.py", "--gpu", "L4:2", "--detach", "--machine-type", "g2-standard-24"
-    )
-    assert status == 4
-    assert "no room" in err
-
-
-def test_no_credentials_for_any_backend_is_no_access_and_not_no_room(run, script, monkeypatch, tmp_path):
-    script()
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "gone.json"))
-    both = ("--backend", "vertex", "--backend", "compute", "--project", "my-project")
-    where = ("--region", "us-central1", "--bucket", "gs://my-bucket")
-    status, _, err = run("submit", "train.py", "--gpu", "L4:2", *both, *where)
-    assert status == 3
-    assert err.count("DefaultCredentialsError") == 2  # what follows is cut where the folder's name is long
-    assert "allow more" not in err
+    assert "fix: " in err
 
 
 @each(

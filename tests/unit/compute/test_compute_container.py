@@ -119,6 +119,16 @@ def test_values_stay_off_the_command_line_and_in_a_file_of_roots(tmp_path):
     assert "--privileged" not in words
 
 
+def test_an_image_runs_as_it_is_and_the_agent_stays_outside():
+    own, values = {"entrypoint": ["python3", "-u", "train.py"], "args": ["--lr", "1"]}, {"PATH": "/a\nb"}
+    words = container.as_it_is("image:1", own, values, ["TOKEN"])
+    assert words[-11:-6] == ["--env", "PATH=/a\nb", "--env", "TOKEN", "--entrypoint"]
+    assert words[-6:] == ["python3", "image:1", "-u", "train.py", "--lr", "1"]
+    assert not {"--user", "--workdir", "/root-folder"} & set(words)
+    plain = container.as_it_is("image:1", {"entrypoint": [], "args": []}, {}, [])
+    assert ("--entrypoint" in plain, plain[-1]) == (False, "image:1")
+
+
 @pytest.mark.skipif(shutil.which("docker") is None, reason="Docker's own client is not installed")
 def test_dockers_own_client_knows_all_the_words(tmp_path):
     client = shutil.which("docker")

@@ -1,12 +1,9 @@
 """Interfaces of GPUs: the subnetworks that a refusal names are those that are then accepted."""
 
-import ast
-
 import pytest
 
 from gputrain import catalog
-from gputrain.backends.compute import fabrics
-from gputrain.errors import SpecError
+from gputrain.backends.compute import networking
 from tests import present
 
 SHAPES = {
@@ -21,26 +18,7 @@ def choice(machine_type, subnetworks, fabric):
         "my-project", regions=["us-central1"], bucket="gs://my-bucket", gpu_networking=fabric.networking,
         gpu_subnetworks=subnetworks, image_family="my-project/mine",
     )  # fmt: skip
-    return fabrics.choose(SHAPES[machine_type], backend._settings, 2, "an-image")
-
-
-@pytest.mark.parametrize("machine_type", sorted(SHAPES))
-def test_as_many_subnetworks_are_asked_for_as_there_are_interfaces(machine_type):
-    for fabric in catalog.fabrics(SHAPES[machine_type]):
-        named = fabrics.names(fabric)
-        assert len(named) == len(set(named)) == len(fabric.nics)
-        assert [one.rpartition("-")[0] for one in named] == [
-            "gpu-sub" if kind == "GVNIC" else "rdma-sub" for kind in fabric.nics
-        ]
-        assert choice(machine_type, named, fabric).lacks == ""
-        for wrong in (named[:-1], [*named, "one-more"]):
-            if wrong and fabric.nics:
-                counted = "1 subnetwork" if len(named) == 1 else f"{len(named)} subnetworks"
-                told = rf"{counted} \(.*\) of their own, and gpu_subnetworks names {len(wrong)}"
-                with pytest.raises(SpecError, match=told) as caught:
-                    choice(machine_type, wrong, fabric).check()
-                said = caught.value.faults[0].fix.partition("gpu_subnetworks=")[2].partition(";")[0]
-                assert ast.literal_eval(said) == named
+    return networking.choose(SHAPES[machine_type], backend._settings, 2, "an-image")
 
 
 @pytest.mark.parametrize("machine_type", sorted(SHAPES))
@@ -49,9 +27,9 @@ def test_a_plan_warns_of_a_way_that_is_slower_than_the_fastest(machine_type):
     for fabric in ways:
         backend = present.backend("compute")(
             "my-project", regions=["us-central1"], bucket="gs://my-bucket", image_family="my-project/mine",
-            gpu_networking=fabric.networking, gpu_subnetworks=fabrics.names(fabric),
+            gpu_networking=fabric.networking, gpu_subnetworks=networking.names(fabric),
         )  # fmt: skip
-        told = fabrics.network(shape, backend._settings, 2, "an-image")
+        told = networking.network(shape, backend._settings, 2, "an-image")
         is_slower = fabric.gbps_per_gpu(shape) < ways[0].gbps_per_gpu(shape)
         assert bool(told.warning) is is_slower
         assert (told.name, told.gbps_per_gpu) == (fabric.networking.value, fabric.gbps_per_gpu(shape))
@@ -59,4 +37,21 @@ def test_a_plan_warns_of_a_way_that_is_slower_than_the_fastest(machine_type):
             not is_slower
             or f"of {ways[0].gbps_per_gpu(shape):g} Gbps a GPU ({ways[0].networking})" in told.warning
         )
-        assert fabrics.network(shape, backend._settings, 1, "an-image") is None
+        assert networking.network(shape, backend._settings, 1, "an-image") is None
+
+
+@pytest.mark.parametrize(
+    ("image", "lacks"),
+    [("train:cu126", False), ("train:cuda13.0", True), ("an-image", False), (None, False)],
+)
+def test_tcpxo_needs_an_image_of_cuda_12_on_several_machines(image, lacks):
+    shape = SHAPES["a3-megagpu-8g"]
+    backend = present.backend("compute")(
+        "my-project", regions=["us-central1"], bucket="gs://my-bucket", image_family="my-project/mine",
+        gpu_subnetworks=[f"gpu-sub-{number}" for number in range(8)],
+    )  # fmt: skip
+    choice = networking.choose(shape, backend._settings, 2, image)
+    assert ("CUDA 12" in choice.lacks) is lacks
+    if lacks:
+        assert choice.fix.startswith("an image built with CUDA 12; or gpu_networking='single-nic'")
+    assert networking.choose(shape, backend._settings, 1, image).lacks == ""

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
 import uuid
 from pathlib import Path
 
@@ -11,11 +10,9 @@ import pytest
 
 import gputrain_emulator
 from gputrain.backends.compute import ComputeEngine
-from gputrain.backends.compute.calls import Calls, message, plain
+from gputrain.backends.compute.calls import message, plain
 from gputrain.errors import RequestError, TransientError
-from gputrain.gcp import Access
-from gputrain.spec import TrainingSpec
-from tests.unit.steps import Steps
+from gputrain.trainer import Trainer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "compute"
 ZONE = "us-central1-a"
@@ -68,14 +65,6 @@ def test_a_field_that_google_does_not_know_is_refused_before_anything_is_sent(cl
     assert not cloud.requests
 
 
-def test_what_arrives_is_what_was_completed(cloud, road, code):
-    spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=2, max_run_duration="1h")
-    request = road.backend.complete(road.request(spec, job_id="bert-1"))
-    road.backend.create(request)
-    (sent,) = [one for one in cloud.requests if one.method == "compute.instances.bulkInsert"]
-    assert _numbers_as_text(json.loads(sent.body)) == _numbers_as_text(request.body["resource"])
-
-
 def test_the_client_repeats_nothing_by_itself(cloud, make):
     pauses = []
     backend = make(sleep=pauses.append)
@@ -85,47 +74,16 @@ def test_the_client_repeats_nothing_by_itself(cloud, make):
     assert len(cloud.requests) == len(pauses) + 1
 
 
-def test_many_operations_under_way_are_looked_at_with_one_list(cloud):
-    cloud.quota("NVIDIA_L4_GPUS", 100)
-    cloud.quota("GPUS_ALL_REGIONS", 100)
-    waits = threading.Barrier(8, action=lambda: cloud.clock.advance(60))
-    access = Access(
-        project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints, now=cloud.clock.now,
-        sleep=lambda _: waits.wait(),  # all of them wait before any of them looks
-    )  # fmt: skip
-    calls = Calls(access=access)
-    operations = []
-    for number in range(8):
-        _, body = order("one-node")
-        body["perInstanceProperties"] = {f"many-{number}": {}}
-        operations.append(calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4())))
-    before = len(cloud.requests)
-    ends = []
-    threads = [
-        threading.Thread(target=lambda one=one: ends.append(calls.end_of(ZONE, one))) for one in operations
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [one["status"] for one in ends] == ["DONE"] * 8
-    seen = [one.method for one in cloud.requests[before:]]
-    assert set(seen) <= {"compute.zoneOperations.list", "compute.zoneOperations.get"}
-    assert len(seen) < 8
-
-
 WATCHER = """
 import sys
 from google.oauth2.credentials import Credentials
 import gputrain
-from gputrain import ComputeEngine
-from gputrain.backends.base import JobRef
-from gputrain.gcp import Endpoints
+from gputrain.google import Endpoints
 url, token, uri = sys.argv[1:]
 reach = {"endpoints": Endpoints(compute=url, storage=url), "credentials": Credentials(token=token)}
-backend = ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
-ref = JobRef.parse(uri)
-backend.observe(ref), backend.logs(ref), backend.find()
+backend = gputrain.ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
+job = gputrain.Trainer(backend).attach(uri)
+job.refresh(), list(job.logs())
 print("google.cloud.compute_v1" in sys.modules)
 """
 
@@ -137,8 +95,8 @@ def test_a_process_that_only_watches_does_without_the_client(code):
             "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
             credentials=cloud.credentials, sleep=cloud.clock.advance, now=cloud.clock.now,
         )  # fmt: skip
-        ref = Steps(backend).submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"))
+        job = Trainer(backend).submit(code, gpu="L4:1", max_run_duration="1h")
         words = [sys.executable, "-c", WATCHER, cloud.endpoints.url]
-        words += [cloud.world.callers.issue(cloud.owner), ref.uri]
+        words += [cloud.world.callers.issue(cloud.owner), job.uri]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "False"

@@ -2,17 +2,18 @@
 
 import json
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 import gputrain_emulator
 from emulator.tests.discovery import Exchange, validate
-from gputrain.backends.base import Bundle, Start
-from gputrain.backends.compute import ComputeEngine, render
-from gputrain.backends.compute.names import JobObjects, JobPlace, vm_names
+from gputrain.backends.base import Bundle
+from gputrain.backends.compute import ComputeEngine, request
 from gputrain.errors import SpecError
-from gputrain.gcp.buckets import BucketPrefix
+from gputrain.jobstore import JobRecord
+from gputrain.orchestration.options import draw, option_of
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute.state import Compute
@@ -21,7 +22,8 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "compute"
 BUNDLE = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", "--lr", "3e-4"), sha256="abc")
 PLAIN = {"project": "my-project", "regions": ["us-central1", "us-east4"], "bucket": "gs://my-bucket"}
 GPU_NETS = [f"gpu-sub-{number}" for number in range(1, 9)]
-NONCE = "0123456789ab"
+ID, NOW = "a1234567", datetime(2026, 11, 20, tzinfo=timezone.utc)
+ADDRESSES = {api: f"https://{api}.googleapis.com" for api in ("storage", "compute", "secretmanager")}
 IMAGE = "us-docker.pkg.dev/p/r/i@sha256:0"
 CASES = {
     "one-node": ({}, {"gpu": "L4:1"}),
@@ -69,6 +71,7 @@ CASES = {
         {
             "placement_policy": "together",
             "gpu_subnetworks": GPU_NETS,
+            "image_family": "my-project/mine",
             "secure_boot": True,
             "check_network": False,
             "nccl_plugin": "us-docker.pkg.dev/my-project/nccl/plugin:v9",
@@ -116,17 +119,20 @@ CASES = {
 }
 
 
-def rendered(settings, fields, attempt=0):
-    backend = ComputeEngine(**{**PLAIN, **settings})
+def planned(backend, fields, attempt_id=ID):
+    """The spec, the attempt at its best place, and the rest of what a request is built from."""
     spec = TrainingSpec(script="train.py", **fields)
     wanted = candidates(spec, [backend.supply])
     assert wanted.candidates, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
     one = wanted.candidates[0]
-    return backend.render(start(spec, one, attempt=attempt)).body
+    record = JobRecord(job_id="train-x1y2", spec=spec.to_dict(), options=(option_of(one),))
+    return record, spec, draw(record, one, NOW, attempt_id), one, BUNDLE
 
 
-def start(spec, one, **more):
-    return Start(spec=spec, candidate=one, job_id="train-x1y2", bundle=BUNDLE, nonce=NONCE, **more)
+def rendered(settings, fields, attempt_id=ID):
+    backend = ComputeEngine(**{**PLAIN, **settings})
+    _, *rest = planned(backend, fields, attempt_id)
+    return request.draft(backend._settings, ADDRESSES, "train-x1y2", *rest)
 
 
 def properties_of(made):
@@ -136,7 +142,7 @@ def properties_of(made):
 
 
 def sent(body):
-    made = render.call(body)
+    made = request.call(body)
     return made["method"], made["resource"]
 
 
@@ -153,13 +159,11 @@ def completed(cloud, settings, fields):
     """What is sent, with the texts that are the same for every job by their names."""
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
     backend = ComputeEngine(**{**PLAIN, **settings, **reach})
-    spec = TrainingSpec(script="train.py", **fields)
-    one = candidates(spec, [backend.supply]).candidates[0]
-    body = backend.complete(backend.render(start(spec, one))).body
+    body = backend.build_request(*planned(backend, fields)).body
     for item in properties_of(body)["metadata"]["items"]:
+        item["value"] = item["value"].replace(cloud.endpoints.storage, "https://emulated")
         if item["key"] == "gputrain-job":
-            there = item["value"].replace(cloud.endpoints.storage, "https://emulated")
-            item["value"] = json.loads(there)
+            item["value"] = json.loads(item["value"])
         elif len(item["value"]) > 99:
             item["value"] = f"<{item['key']}>"
     return body
@@ -176,7 +180,7 @@ def test_the_request_that_is_sent_is_as_it_was_read_in_review(cloud, case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_googles_own_schema_takes_the_request(case):
-    made = render.call(rendered(*CASES[case]))
+    made = request.call(rendered(*CASES[case]))
     for path, document in addresses(made).items():
         exchange = Exchange(
             method="POST",
@@ -215,42 +219,12 @@ def test_nothing_less_safe_is_asked_for_unless_the_settings_say_so(case):
     outside = [nic for nic in properties["networkInterfaces"] if "accessConfigs" in nic]
     assert bool(outside) is bool(settings.get("external_ip"))
     assert not properties["serviceAccounts"][0]["email"].endswith("-compute@developer.gserviceaccount.com")
-    told = properties_of(render.call(body))
+    told = properties_of(request.call(body))
     metadata = {item["key"]: item["value"] for item in told["metadata"]["items"]}
     assert metadata["block-project-ssh-keys"] == "TRUE"
     assert metadata["serial-port-enable"] == "FALSE"
     assert metadata["enable-oslogin"] == ("FALSE" if settings.get("os_login") is False else "TRUE")
     assert int(told["scheduling"]["maxRunDuration"]["seconds"]) > 0
-
-
-def test_a_gang_is_asked_for_as_a_whole_under_names_that_are_known_before():
-    method, document = sent(rendered(*CASES["everything"]))
-    assert method == "bulkInsert"
-    assert (document["count"], document["minCount"]) == ("3", "3")
-    assert list(document["perInstanceProperties"]) == ["train-x1y2-0-0", "train-x1y2-0-1", "train-x1y2-0-2"]
-
-
-def test_only_a_machine_that_may_queue_is_inserted_by_itself():
-    body = rendered(*CASES["flex-start"])
-    method, document = sent(body)
-    assert method == "insert"
-    assert document["params"] == {"requestValidForDuration": {"seconds": "1800"}}
-    assert document["machineType"] == f"zones/{body['zone']}/machineTypes/a3-highgpu-2g"
-    assert document["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
-
-
-def test_the_startup_script_is_the_same_for_every_job():
-    texts = set()
-    for case in CASES.values():
-        items = properties_of(render.call(rendered(*case)))["metadata"]["items"]
-        texts.add(
-            tuple(
-                item["value"]
-                for item in items
-                if item["key"] != "gputrain-job" and "oslogin" not in item["key"]
-            )
-        )
-    assert len(texts) == 1
 
 
 def test_the_users_words_are_in_the_job_document_alone():
@@ -261,30 +235,6 @@ def test_the_users_words_are_in_the_job_document_alone():
     items = {item["key"]: item["value"] for item in document["instanceProperties"]["metadata"]["items"]}
     assert "$(touch x)" in items.pop("gputrain-job")
     assert not [key for key, value in items.items() if "touch" in value or "`id`" in value]
-
-
-def test_each_attempt_has_names_and_a_label_of_its_own():
-    _, second = sent(rendered(*CASES["two-nodes-spot"], attempt=1))
-    assert list(second["perInstanceProperties"]) == ["train-x1y2-1-0", "train-x1y2-1-1"]
-    labels = second["instanceProperties"]["labels"]
-    assert labels["gputrain-attempt"] == "1"
-    assert labels["gputrain-job"] == "train-x1y2"
-    assert labels["gputrain-gang"] == NONCE
-
-
-def test_two_prefixes_of_one_bucket_are_two_homes():
-    plain, team = (
-        rendered({"bucket": bucket}, {"gpu": "L4:1"})["properties"]["labels"]["gputrain-home"]
-        for bucket in ("gs://my-bucket", "gs://my-bucket/team")
-    )
-    assert plain != team
-
-
-def test_a_name_is_never_too_long_for_a_vm_and_stays_its_own():
-    one, other = ("x" * 60, "x" * 59 + "y")
-    names = {*vm_names(one, 3, 100), *vm_names(other, 3, 100)}
-    assert len(names) == 200
-    assert max(map(len, names)) <= 63
 
 
 def refusals(settings, **fields):
@@ -324,7 +274,7 @@ def test_a_plugin_that_no_known_boot_image_is_ready_for_is_refused_until_somebod
     assert "what tcpxo needs and PyTorch" in told[0]
     assert "gpu_networking='single-nic', at 25 of 200 Gbps a GPU" in told[1]
     for settings, more in (
-        ({}, {"image": IMAGE}),
+        ({"image_family": "my-project/mine"}, {"image": IMAGE}),
         ({"image_family": "my-project/mine"}, {}),
         ({"gpu_networking": "tcpxo"}, {}),
         ({"gpu_networking": "single-nic"}, {}),
@@ -332,18 +282,6 @@ def test_a_plugin_that_no_known_boot_image_is_ready_for_is_refused_until_somebod
         body = rendered({**named, **settings}, {**fields, "num_nodes": 2, **more})
         is_alone = settings.get("gpu_networking") == "single-nic"
         assert len(body["properties"]["networkInterfaces"]) == (1 if is_alone else 9)
-
-
-def test_a_way_that_a_machine_does_not_have_is_refused_with_those_that_it_has():
-    found = refusals({"gpu_networking": "gib", "gpu_subnetworks": GPU_NETS}, gpu="H100-MEGA:8", image=IMAGE)
-    assert any("has no gib: its ways are 'tcpxo' or 'single-nic'" in one.why for one in found)
-
-
-def test_nothing_that_is_unverified_is_chosen_by_itself():
-    for gpu in ("L4:8", "A100-80GB:8", "T4:4"):
-        body = rendered({}, {"gpu": gpu, "num_nodes": 2})
-        assert body["job"]["fabric"] is None
-        assert body["job"]["env"]["GPUTRAIN_NCCL_NET"] == "Socket"
 
 
 @pytest.mark.parametrize(("gpu", "level"), [("RTX-PRO-6000:2", "PHB"), ("RTX-PRO-6000:8", "SYS")])
@@ -389,6 +327,12 @@ def test_a_gpu_that_no_known_driver_knows_is_refused_before_there_is_a_vm(gpu, i
     assert candidates(spec, [own.supply]).candidates
 
 
+def test_an_image_whose_cuda_cannot_run_the_gpu_is_refused_before_there_is_a_vm():
+    image = "docker.io/pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime"
+    with pytest.raises(SpecError, match=r"CUDA 11\.7"):
+        rendered({"external_ip": True}, {"gpu": "H100:8", "image": image})
+
+
 def test_a_cpu_that_no_image_with_pytorch_is_for_asks_for_a_container():
     wanted = {"gpu": "GB200:4", "reservation": "mine"}
     spec = TrainingSpec(script="train.py", **wanted)
@@ -419,14 +363,6 @@ def test_every_fault_of_the_settings_is_told_at_once():
     assert fields == {"project", "regions", "bucket", "disk_gib", "boot_image", "driver_wait_s"}
 
 
-def test_a_place_names_the_zone_and_the_bucket_that_outlives_the_vms():
-    place = JobPlace(zone="us-central1-a", bucket=BucketPrefix.parse("gs://my-bucket/team/a"))
-    assert JobPlace.parse(str(place)) == place
-    assert JobObjects(bucket=place.bucket, job_id="j").status(2, 1) == "team/a/jobs/j/attempt-2/status-1.json"
-    with pytest.raises(SpecError, match="zone~bucket"):
-        JobPlace.parse("us-central1-a")
-
-
 def test_places_come_in_the_order_of_the_regions():
     backend = ComputeEngine("my-project", regions=["us-east4", "us-central1"], bucket="gs://b-1")
     offer = next(one for one in backend.supply.offers if one.machine_type == "g2-standard-24")
@@ -455,7 +391,7 @@ def test_what_it_cannot_honour_is_refused_by_name_and_with_a_fix(fields, field):
 @pytest.mark.parametrize(("models", "left"), [(["flex-start"], []), (["flex-start", "spot"], ["spot"])])
 @pytest.mark.parametrize(
     ("fields", "why"),
-    [({"max_run_duration": "8d"}, "7 days at most"), ({"num_nodes": 2}, "takes no placement policy")],
+    [({"max_run_duration": "8d"}, "7 days at most"), ({"num_nodes": 2}, "take no placement policy")],
 )
 def test_what_flex_start_cannot_give_is_refused_and_the_other_models_are_not(models, left, fields, why):
     supply = ComputeEngine(**PLAIN, placement_policy="together").supply
@@ -509,8 +445,3 @@ def test_a_standard_job_takes_an_open_reservation_and_a_spot_one_does_not():
 def test_a_network_named_twice_and_an_order_to_apt_are_refused_before_anything_is_made(named, told):
     with pytest.raises(SpecError, match=told):
         ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **named)
-
-
-def test_names_of_packages_and_images_are_taken():
-    for plugin in ("google-fast-socket", "libstdc++6", "us-docker.pkg.dev/p/r/plugin:v1.1.0"):
-        ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", nccl_plugin=plugin)

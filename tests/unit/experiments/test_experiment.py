@@ -1,14 +1,14 @@
 """An experiment is many jobs as one thing: each point once, whoever is killed, the bad ones in place."""
 
 import functools
-import math
 
 import numpy
 import pytest
 
 import gputrain
 from gputrain import JobFailedError, RequestError, SpecError
-from gputrain.experiments.plot import Curve, Plot
+from gputrain.experiments.record import ExperimentRecord, ExperimentStore
+from gputrain.jobstore import RecordError
 from tests.each import each
 
 
@@ -24,7 +24,7 @@ def test_a_grid_is_every_combination_in_order():
 
 @pytest.mark.parametrize("values", ["adamw", b"sgd", {"lr": 1}, 3, None])
 def test_a_value_alone_is_no_axis_of_a_grid(values):
-    with pytest.raises(SpecError, match=r"optimizer=.*a list of values"):
+    with pytest.raises(SpecError, match=r"optimizer: .*a list of values"):
         gputrain.grid(optimizer=values)
 
 
@@ -81,13 +81,11 @@ def test_points_that_are_none_are_told_at_once(trainer, script, over, match):
         trainer.map(script, [{"lr": 1}], name="scan", max_cost=0)
 
 
-@pytest.mark.parametrize("values", [(0.0, 5e-324), (-1e299, 1e299), (1.0, math.nextafter(1, 2)), (7.0, 7.0)])
-def test_a_picture_has_an_axis_for_any_two_values(values):
-    drawn = Plot(title="loss", curves=(Curve(label="lr=1", points=tuple(enumerate(values))),)).svg()
-    assert drawn.count("<line ") >= 1
-
-
-def test_many_curves_fit_in_a_cell():
-    points = tuple((float(step), math.sin(step)) for step in range(4000))
-    plot = Plot(title="loss", curves=tuple(Curve(label=f"n={n}", points=points) for n in range(50)))
-    assert len(plot._repr_html_()) < 60_000
+def test_a_record_whose_spec_cannot_be_read_names_what_it_cannot_read(trainer):
+    store = ExperimentStore(trainer.planner.home, "scan")
+    spec = {"script": "train.py", "of_tomorrow": 1}
+    kept = ExperimentRecord(name="scan", spec=spec, points=({"x": 0},), args=((),), limits_usd=(None,))
+    store.change(lambda _: kept)
+    with pytest.raises(RecordError, match="of the experiment scan cannot be read") as caught:
+        trainer.experiment("scan")
+    assert "of_tomorrow" in caught.value.why

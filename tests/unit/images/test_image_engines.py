@@ -5,12 +5,9 @@ import os
 import stat
 
 import pytest
-from google.auth.credentials import AnonymousCredentials
 
-from gputrain import AuthError, Image
+from gputrain import Image
 from gputrain.errors import RequestError
-from gputrain.gcp import Access
-from gputrain.images.works import _login
 
 DOCKER = """#!/bin/sh
 echo "$1 $(cat "${DOCKER_CONFIG:-$HOME/.docker}"/config.json)"
@@ -55,14 +52,3 @@ def test_the_engine_that_has_built_pushes_with_our_token_alone(trainer, context,
     assert list(settings["auths"]) == ["us-central1-docker.pkg.dev"]
     assert "credsStore" not in settings
     assert "auths" not in (docker / "config.json").read_text()
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"currentContext": 1}'])
-def test_settings_that_say_nothing_of_an_engine_are_no_fault(trainer, context, docker, text):
-    (docker / "config.json").write_text(text)
-    assert "currentContext" not in pushed(trainer, context)[0]
-
-
-def test_credentials_without_a_token_are_told_as_such():
-    with pytest.raises(AuthError, match="no token to push with"):
-        _login(Access(project="my-project", credentials=AnonymousCredentials()))

@@ -11,9 +11,10 @@ import time
 import pytest
 
 from gputrain import catalog
-from gputrain.backends.compute import ComputeEngine, fabrics
+from gputrain.backends.compute import ComputeEngine
+from gputrain.backends.compute.networking import document
 from gputrain.keeper import fabric
-from gputrain.keeper.install import install
+from gputrain.keeper.devices import install
 from gputrain.keeper.keeper import Failed
 
 DOCKER = """#!{python}
@@ -95,7 +96,7 @@ def wanted(vm, machine_type, networking, **settings):
     backend = ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1", **settings)
     shape = next(one for one in catalog.shapes() if one.machine_type == machine_type)
     row = next(one for one in catalog.fabrics(shape) if str(one.networking) == networking)
-    return {**fabrics.document(row, backend._settings), "libraries": str(vm / "lib64")}
+    return {**document(row, backend._settings), "libraries": str(vm / "lib64")}
 
 
 def calls(vm):

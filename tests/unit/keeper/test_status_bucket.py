@@ -10,15 +10,14 @@ import pytest
 
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
+from gputrain.entrypoint.cloud import Bucket, CallFailed
 from gputrain.keeper import bucket
-from gputrain.keeper.cloud import Bucket, CallFailed, call
 from gputrain.keeper.journal import Journal
 from gputrain.keeper.status import (
     ABSENT,
     BOOT,
     CANCELLED,
     HALTED,
-    RESERVED,
     RESTARTED,
     RUNNING,
     SCHEMA,
@@ -26,11 +25,12 @@ from gputrain.keeper.status import (
 )
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
-from gputrain_emulator.errors import ApiError
+from tests.support.records import OURS, Records
 
 from .folders import opener, until
 
 HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
+FOLDER = f"jobs/bert/{OURS.attempt.id}/"
 ENDED = {"phase": "ended", "why": BOOT, "message": ""}
 
 
@@ -38,17 +38,18 @@ class Node:
     """The board of node 0 of a job, and the bucket as others see it."""
 
     def __init__(self, cloud, home):
-        self.cloud, self.journal = cloud, Journal(str(home), 0)
+        self.cloud, self.journal, self.write = cloud, Journal(str(home), 0), Records(cloud).write
         self.there = Bucket(cloud.endpoints.storage, "my-bucket")
         self.job = {
-            "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/j/", "attempt": 0,
-            "names": ["a"], "job_id": "j", "nonce": "ours", "boot_wait_s": 900, "is_queued": False,
-            "cancel": "jobs/j/cancel", "zone": "z",
+            "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/bert/",
+            "record": "records/bert.json", "attempt": OURS.attempt.id, "names": ["a"], "job_id": "bert",
+            "boot_wait_s": 900, "is_queued": False, "zone": "z",
         }  # fmt: skip
         self.board = bucket.StatusBucket(self.job, 0, self.journal)
+        self.write(OURS)
 
     def read(self, name):
-        return self.there.get("jobs/j/0/" + name)
+        return self.there.get(FOLDER + name)
 
 
 @pytest.fixture
@@ -68,78 +69,14 @@ def test_what_a_rank_calls_its_log_keeps_no_cancel_from_being_heard(node, tmp_pa
     node.board.tell({"phase": "starting"})
     node.journal.say("a line")
     until(lambda: node.read("rank-1.log") == b"mine")
-    node.there.put("jobs/j/cancel", b"")
+    node.write(OURS.cancel())
     until(lambda: node.board.word() == CANCELLED)
     node.board.last({**ENDED, "why": CANCELLED})
     assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
 
 
-LOCK = "jobs/j/0/lock"
-
-
-@pytest.mark.parametrize(
-    ("lock", "is_held"),
-    [
-        (None, True),
-        ({"nonce": "ours", "token": "", RESERVED: True}, True),
-        ({"nonce": "ours", "token": "a peer's"}, True),
-        ({"nonce": "theirs", "token": "", RESERVED: True}, False),
-        ({"nonce": "theirs", "token": "0a"}, False),
-        ({"nonce": "", "token": ""}, False),
-    ],
-)
-def test_the_first_vm_of_an_ask_takes_the_lock_also_where_it_is_reserved(node, lock, is_held):
-    if lock is not None:
-        node.there.put(LOCK, json.dumps(lock).encode())
-    assert node.board.holds_lock() is is_held
-    found = json.loads(node.read("lock"))
-    if lock is None or (is_held and not lock["token"]):
-        assert len(node.board.token) == 64
-        lock = {"nonce": "ours", "token": node.board.token}
-    assert found == lock
-    assert bucket.StatusBucket(node.job, 1, node.journal).holds_lock() is is_held
-    assert json.loads(node.read("lock")) == lock
-
-
-def test_a_reserved_lock_that_goes_to_others_while_it_is_taken_is_theirs(node, monkeypatch):
-    theirs = {"nonce": "", "token": ""}
-    get = bucket.Bucket.get
-
-    def barred_meanwhile(there, name, generation=None, take=None):
-        found = get(there, name, generation, take)
-        if RESERVED in json.loads(found or b"{}"):
-            node.there.put(LOCK, json.dumps(theirs).encode())
-        return found
-
-    node.there.put(LOCK, json.dumps({"nonce": "ours", "token": "", RESERVED: True}).encode())
-    with monkeypatch.context() as patched:
-        patched.setattr(bucket.Bucket, "get", barred_meanwhile)
-        assert not node.board.holds_lock()
-    assert json.loads(node.read("lock")) == theirs
-
-
-def test_a_lock_that_is_another_one_each_time_is_given_up(node):
-    node.there.put(LOCK, json.dumps({"nonce": "ours", "token": "", RESERVED: True}).encode())
-    changed = ApiError(412, "At least one of the pre-conditions did not hold.", reason="conditionNotMet")
-    node.cloud.fail("storage.objects.insert", faults.Refuse(error=changed), times=None)
-    with pytest.raises(CallFailed, match="another one each time"):
-        node.board.holds_lock()
-
-
-def test_a_lock_that_is_removed_while_it_is_read_is_taken(node, monkeypatch):
-    node.there.put(LOCK, json.dumps({"nonce": "theirs", "token": "0a"}).encode())
-    get = bucket.Bucket.get
-
-    def gone_meanwhile(there, name, generation=None, take=None):
-        call("DELETE", there._url(LOCK), accept=(404,))
-        return get(there, name, generation, take)
-
-    monkeypatch.setattr(bucket.Bucket, "get", gone_meanwhile)
-    assert node.board.holds_lock()
-
-
 def test_an_answer_that_is_none_of_storages_ends_no_board(node):
-    node.there.put("jobs/j/cancel", b"")
+    node.write(OURS.cancel())
     node.cloud.fail("storage.objects.insert", HALF, times=3)
     node.board.tell({"phase": "running"})
     until(lambda: node.board.word() == CANCELLED)
@@ -273,7 +210,7 @@ def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(
     begun, go_on = long_log
     result = {contract.R_SCHEMA: contract.RESULT_SCHEMA, contract.R_STATE: contract.STATE_DONE}
     node.board._due = {"phase": RUNNING}
-    ended = {"schema": SCHEMA, "phase": "ended", "why": "", "message": "", "unsaved": "", "result": result}
+    ended = {"schema": SCHEMA, "phase": "ended", "why": "", "message": "", "result": result}
     ending = threading.Thread(target=node.board.last, args=(ended,))
     ending.start()
     assert begun.wait(60)
@@ -286,9 +223,7 @@ def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(
 
 def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):
     node.board._job["names"] += ["b", "c"]
-    node.board.token = "ours"
-    node.there.put("jobs/j/0/lock", b'{"token": "ours"}')
-    node.there.put("jobs/j/0/status-0.json", b"{}")
+    node.there.put(FOLDER + "status-0.json", b"{}")
     node.cloud.fail("compute.instances.delete", faults.server_error(403), times=1)
     job = {"compute": node.cloud.endpoints.compute, "project": "my-project", "zone": "us-central1-a"}
     remove_silent(SimpleNamespace(job=job, name="a", board=node.board, journal=node.journal))

@@ -1,26 +1,19 @@
-"""Jobs of the Local backend, and a look at the processes they leave."""
+"""Jobs of a folder of the test's own."""
 
-import contextlib
-import os
-import signal
+import shutil
+import subprocess
 import sys
-import time
 
 import pytest
 
-from gputrain.backends.local import Local
-from gputrain.records import Code, Record
-from tests.unit.steps import Steps
+from tests.unit.local.jobs import jobs_of
 
 
 @pytest.fixture
-def local(tmp_path):
-    return Local(gpus=0, root=tmp_path / "jobs")
-
-
-@pytest.fixture
-def road(local):
-    return Steps(local)
+def jobs(tmp_path):
+    made = jobs_of(tmp_path / "jobs")
+    yield made
+    made.backend.remove(made.backend.machines())
 
 
 @pytest.fixture
@@ -36,67 +29,62 @@ def script(tmp_path):
     return write
 
 
+WAITS = """
+import signal, sys, time
+def save(*_):
+    open(sys.argv[1], "a").write("saved ")
+    sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+print("waiting", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def waits(script, tmp_path):
+    """A script that waits until it is asked to stop, and then saves; and what it has saved."""
+
+    def saved():
+        path = tmp_path / "saved"
+        return path.read_text() if path.exists() else ""
+
+    return {"script": script(WAITS), "args": [str(tmp_path / "saved")]}, saved
+
+
 @pytest.fixture(autouse=True)
 def quick_limits(monkeypatch):
     """Ranks that do not listen are waited for a moment, not for half a minute."""
     monkeypatch.setenv("GPUTRAIN_GRACE", "1")
 
 
-def record_of(name):
-    """A record with nothing but a name, which is all that this machine looks for."""
-    return Record(job_id=name, home="", spec={}, code=Code(location="", argv=()))
-
-
-SEEING = getattr(sys, "seeing", contextlib.nullcontext)
-"""Lets a test look into /proc in the interpreter of `tests.soak.portable`, where nobody else can."""
-
-
-def processes_of(ref):
-    """The processes of a job that live: its supervisor, agents, ranks and whatever those started."""
-    with SEEING():
-        return _processes_of(ref)
-
-
-def _processes_of(ref):
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+FILL = """
+def fill(ballast):
+    with open(ballast, "wb", buffering=0) as file:
         try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                belongs = f"GPUTRAIN_JOB_ID={ref.name}".encode() in file.read()
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            with open(f"/proc/{pid}/stat") as file:
-                is_dead = file.read().rpartition(")")[2].split()[0] in "ZX"
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        if not is_dead and (belongs or os.path.join(ref.place, ref.name).encode() in words):
-            found[int(pid)] = b" ".join(words).decode(errors="replace")
-    return found
+            while file.write(b"x" * 512):
+                pass
+        except OSError:
+            return file.tell()
+"""
 
 
-def one_of(ref, words):
-    """The one process of a job whose command line holds ``words``."""
-    found = [pid for pid, line in processes_of(ref).items() if words in line]
-    assert len(found) == 1 or (found and hasattr(sys, "seeing")), found  # there each has a second, its holder
-    return min(found)
+@pytest.fixture
+def on_a_small_disk(tmp_path):
+    """What a program prints that has a disk of 256 KiB, whose folder of jobs is its first word."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare here: no small disk can be made")
+    disk = tmp_path / "disk"
+    disk.mkdir()
 
+    def run(program, *words):
+        mount = 'mount -t tmpfs -o size=256k none "$0" && exec "$@"'
+        inner = [sys.executable, "-c", FILL + program, str(disk / "jobs"), *words]
+        words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(disk), *inner]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        if "mount" in done.stderr or "unshare" in done.stderr:
+            pytest.skip(f"no small disk can be made here: {done.stderr.strip()}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-def stop_all(ref):
-    """Stops all processes of a job, those too that are started meanwhile; returns their numbers."""
-    stopped = set()
-    while running := processes_of(ref).keys() - stopped:
-        for pid in running:
-            with contextlib.suppress(ProcessLookupError):  # as what only starts another ends by itself
-                os.kill(pid, signal.SIGSTOP)
-                stopped.add(pid)
-    return stopped
-
-
-def none_left(ref, within_s=10.0):
-    """Whether all processes of a job are gone, or go within so long."""
-    patience = time.monotonic() + within_s
-    while left := processes_of(ref):
-        if time.monotonic() > patience:
-            raise AssertionError(left)
-        time.sleep(0.02)
-    return True
+    return run

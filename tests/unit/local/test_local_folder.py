@@ -1,10 +1,13 @@
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from gputrain.keeper import folder
+from tests.unit.local.jobs import until
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
@@ -64,33 +67,24 @@ def test_a_file_without_a_json_object_reads_as_none(tmp_path, text):
     assert folder.read_json(str(tmp_path / "a")) is None
 
 
-def test_one_at_a_time_takes_a_job(tmp_path):
-    first = folder.take(str(tmp_path))
-    assert folder.take(str(tmp_path)) is None
-    assert folder.is_held(str(tmp_path))
-    os.close(first)
+HOLDS = """
+import os, sys
+from gputrain.keeper import folder
+from tests.unit.local.jobs import until
+folder.hold(sys.argv[1])
+if os.fork():
+    os._exit(0)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_attempt_is_held_as_long_as_a_fork_of_its_supervisor_lives(tmp_path):
     assert not folder.is_held(str(tmp_path))
-    second = folder.take(str(tmp_path))
-    assert second is not None
-    os.close(second)
-
-
-def test_asking_who_holds_a_job_disturbs_nobody(tmp_path):
-    stop = threading.Event()
-
-    def ask():
-        while not stop.is_set():
-            folder.is_held(str(tmp_path))
-
-    asker = threading.Thread(target=ask)
-    asker.start()
-    for _ in range(500):
-        held = folder.take(str(tmp_path))
-        assert held is not None
-        os.close(held)
-    stop.set()
-    asker.join()
-
-
-def test_a_job_without_a_lock_file_is_held_by_nobody(tmp_path):
-    assert not folder.is_held(str(tmp_path))
+    words = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout.readline() == b"held\n"
+        assert folder.is_held(str(tmp_path))
+        assert folder.is_held(str(tmp_path))
+        supervisor.stdin.close()
+        until(lambda: not folder.is_held(str(tmp_path)))

@@ -2,19 +2,18 @@
 
 import os
 import secrets
-import signal
 
 import pytest
 
 from gputrain import UnknownGpuError
-from gputrain.backends.local import Local, devices, offers
+from gputrain.backends.local import Local, gpu_locks, offers
 from gputrain.lifecycle import State
+from gputrain.orchestration.steps import cancel
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from tests.each import each
-from tests.unit.local.conftest import none_left, one_of
-from tests.unit.steps import Steps
+from tests.unit.local.jobs import jobs_of, until
 
 HOLD = """
 import os, signal, sys, time
@@ -32,7 +31,7 @@ def machine(tmp_path, monkeypatch):
     def make(*names, script=None):
         uuids = [f"GPU-{secrets.token_hex(8)}" for _ in names]
         rows = [f"{i}, {uuid}, {name}, 24564" for i, (uuid, name) in enumerate(zip(uuids, names))]
-        monkeypatch.setattr("gputrain.backends.local.devices.FOLDER", str(tmp_path / "locks"))
+        monkeypatch.setattr("gputrain.backends.local.gpu_locks.FOLDER", str(tmp_path / "locks"))
         (tmp_path / "bin").mkdir(exist_ok=True)
         program = tmp_path / "bin" / "nvidia-smi"
         program.write_text(script or "#!/bin/sh\ncat <<'END'\n" + "\n".join(rows) + "\nEND\n")
@@ -45,19 +44,31 @@ def machine(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def gpu_road(tmp_path):
-    def make(**settings):
-        return Steps(Local(root=tmp_path / "jobs", **settings))
+def gpu_jobs(tmp_path):
+    """Makes jobs of a machine with so many GPUs; None: all."""
+    made = []
 
-    return make
+    def make(gpus=None):
+        made.append(jobs_of(tmp_path / "jobs", gpus))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.backend.remove(one.backend.machines())
+
+
+@pytest.fixture
+def holds(script, tmp_path):
+    """A script that shows its GPUs and holds them until a file is there; and that file."""
+    return {"script": script(HOLD), "args": [str(tmp_path / "go")]}, tmp_path / "go"
 
 
 def shapes(backend):
     return [(one.shape, one.max_nodes) for one in backend.supply.offers]
 
 
-def visible_to(road, ref):
-    return [line.message.split()[1:] for line in road.lines(ref) if line.message.startswith("gpus ")]
+def visible_to(jobs, record):
+    return [line.split()[1:] for line in jobs.lines(record) if line.startswith("gpus ")]
 
 
 def test_cards_that_google_sells_go_by_the_catalogs_name(machine):
@@ -119,16 +130,16 @@ def test_of_each_card_all_is_read_and_what_cannot_be_read_is_left_out(machine):
 
 def test_gpus_are_allotted_to_all_nodes_or_to_none(tmp_path):
     locks, uuids = str(tmp_path / "locks"), ["GPU-a", "GPU-b", "GPU-c", "../GPU/d", "GPU-e"]
-    first = devices.allot(uuids, 2, 2, locks)
+    first = gpu_locks.allot(uuids, 2, 2, locks)
     assert first.nodes == (("GPU-a", "GPU-b"), ("GPU-c", "../GPU/d"))
     assert sorted(os.listdir(locks)) == ["GPU-a", "GPU-b", "GPU-c", "___GPU_d"]
     assert os.stat(locks).st_mode & 0o7777 == 0o1777
     assert {os.stat(os.path.join(locks, one)).st_mode & 0o7777 for one in os.listdir(locks)} == {0o644}
-    assert devices.allot(uuids, 1, 2, locks) is None
-    second = devices.allot(uuids, 1, 1, locks)  # the one that was free is free again
+    assert gpu_locks.allot(uuids, 1, 2, locks) is None
+    second = gpu_locks.allot(uuids, 1, 1, locks)  # the one that was free is free again
     assert second.nodes == (("GPU-e",),)
     first.close()
-    third = devices.allot(uuids, 1, 3, locks)
+    third = gpu_locks.allot(uuids, 1, 3, locks)
     assert third.nodes == (("GPU-a", "GPU-b", "GPU-c"),)
     for one in (first, second, third):
         one.close()
@@ -138,7 +149,7 @@ def test_a_lock_that_is_a_link_is_followed_nowhere(tmp_path):
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks" / "GPU-a").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        devices.allot(["GPU-a"], 1, 1, str(tmp_path / "locks"))
+        gpu_locks.allot(["GPU-a"], 1, 1, str(tmp_path / "locks"))
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -159,13 +170,13 @@ def test_a_lock_that_is_a_link_is_followed_nowhere(tmp_path):
 def test_cuda_visible_devices_of_the_caller_is_honoured(machine, monkeypatch, value, indices):
     uuids = machine(*["NVIDIA L4"] * 3)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    assert [gpu.uuid for gpu in Local()._gpus] == [uuids[index] for index in indices]
+    assert [gpu.uuid for gpu in Local().gpus] == [uuids[index] for index in indices]
 
 
 def test_cuda_visible_devices_may_name_beginnings_of_uuids(machine, monkeypatch):
     uuids = machine("NVIDIA L4", "NVIDIA L4")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuids[1][:12])
-    assert [gpu.uuid for gpu in Local()._gpus] == [uuids[1]]
+    assert [gpu.uuid for gpu in Local().gpus] == [uuids[1]]
 
 
 def test_gpus_caps_what_is_used(machine):
@@ -188,93 +199,70 @@ def test_a_count_alone_and_the_kind_both_find_the_gpus(machine):
         assert (one.gpu, one.gpu_count, one.nproc_per_node) == ("L4", 2, 2)
 
 
-def test_each_node_gets_gpus_of_its_own(machine, gpu_road, script, tmp_path):
-    uuids = machine(*["NVIDIA L4"] * 4)
-    road = gpu_road()
-    (tmp_path / "go").touch()
-    spec = TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")], gpu=2, num_nodes=2)
-    ref = road.submit(spec)
-    assert road.end(ref).state is State.SUCCEEDED
-    told = visible_to(road, ref)
-    assert len(told) == 4
+def test_each_node_gets_gpus_of_its_own(machine, gpu_jobs, holds):
+    uuids, jobs, (spec, go) = machine(*["NVIDIA L4"] * 4), gpu_jobs(), holds
+    go.touch()
+    ended = jobs.end(jobs.submit(**spec, gpu=2, num_nodes=2))
+    told = visible_to(jobs, ended)
+    assert (ended.result, len(told)) == ("succeeded", 4)
     by_node = {node: set(devices.split(",")) for node, devices in told}
     assert by_node["0"] | by_node["1"] == set(uuids)
     assert not by_node["0"] & by_node["1"]
 
 
-def test_a_spec_without_gpu_gets_all_of_them(machine, gpu_road, script, tmp_path):
-    uuids = machine("NVIDIA L4", "NVIDIA L4")
-    road = gpu_road()
-    (tmp_path / "go").touch()
-    ref = road.submit(TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")]))
-    assert road.end(ref).state is State.SUCCEEDED
-    cards = [sorted(shown.split(",")) for _, shown in visible_to(road, ref)]
-    assert cards == [sorted(uuids)] * 2
+def test_a_spec_without_gpu_gets_all_of_them(machine, gpu_jobs, holds):
+    uuids, jobs, (spec, go) = machine("NVIDIA L4", "NVIDIA L4"), gpu_jobs(), holds
+    go.touch()
+    ended = jobs.end(jobs.submit(**spec))
+    assert [sorted(shown.split(",")) for _, shown in visible_to(jobs, ended)] == [sorted(uuids)] * 2
 
 
-def test_cpu_ranks_see_no_gpu(machine, gpu_road, script, tmp_path):
+def test_cpu_ranks_see_no_gpu(machine, gpu_jobs, holds):
     machine("NVIDIA L4")
-    road = gpu_road(gpus=0)
-    (tmp_path / "go").touch()
-    ref = road.submit(TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")]))
-    assert road.end(ref).state is State.SUCCEEDED
-    assert visible_to(road, ref) == [["0"]]
+    jobs, (spec, go) = gpu_jobs(0), holds
+    go.touch()
+    assert visible_to(jobs, jobs.end(jobs.submit(**spec))) == [["0"]]
 
 
-def test_two_jobs_share_the_gpus_and_a_third_waits_for_one(machine, gpu_road, script, tmp_path):
+def test_two_jobs_share_the_gpus_and_a_third_waits_for_one(machine, gpu_jobs, holds):
     machine("NVIDIA L4", "NVIDIA L4")
-    road, go = gpu_road(), tmp_path / "go"
-    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
-    first, second = road.submit(spec), road.submit(spec)
-    for ref in (first, second):
-        road.until_said(ref, "gpus")
-    assert visible_to(road, first) != visible_to(road, second)
-    third = road.submit(spec)
-    waiting = road.until(third, lambda seen: "waits for GPUs" in seen.detail)
-    assert waiting.state is State.QUEUED
+    jobs, (spec, go) = gpu_jobs(), holds
+    first, second = (jobs.submit(**spec, gpu=1) for _ in range(2))
+    for one in (first, second):
+        jobs.until_said(one, "gpus")
+    assert visible_to(jobs, first) != visible_to(jobs, second)
+    third = jobs.submit(**spec, gpu=1)
+    until(lambda: "waits for GPUs" in jobs.status(third).detail)
+    assert jobs.state(third) is State.QUEUED
     go.touch()
-    assert {road.end(ref).state for ref in (first, second, third)} == {State.SUCCEEDED}
+    assert {jobs.end(one).result for one in (first, second, third)} == {"succeeded"}
+
+
+def test_of_jobs_that_wait_one_is_cancelled_and_one_expires(machine, gpu_jobs, holds):
+    machine("NVIDIA L4")
+    jobs, (spec, go) = gpu_jobs(), holds
+    holder = jobs.submit(**spec, gpu=1)
+    jobs.until_said(holder, "gpus")
+    impatient = jobs.submit(**spec, gpu=1, max_wait_duration="1s")
+    cancelled = jobs.submit(**spec, gpu=1)
+    until(lambda: "waits for GPUs" in jobs.status(cancelled).detail)
+    cancel(jobs.context, cancelled.job_id, grace_s=10)
+    assert jobs.end(cancelled).result == "cancelled"
+    ended = jobs.end(impatient)
+    assert (ended.result, jobs.status(ended).started_at) == ("wait_limit", None)
+    assert jobs.none_left(cancelled)
+    go.touch()
+    assert jobs.end(holder).result == "succeeded"
 
 
 @pytest.mark.check
-def test_gpus_of_a_killed_supervisor_are_free_again(machine, gpu_road, script, tmp_path):
-
+def test_gpus_of_a_killed_supervisor_are_free_again(machine, gpu_jobs, holds):
     machine("NVIDIA L4")
-    road, go = gpu_road(), tmp_path / "go"
-    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
-    first = road.submit(spec)
-    road.until_said(first, "gpus")
-    os.kill(one_of(first, "backends.local.supervisor"), signal.SIGKILL)
-    second = road.submit(spec)
+    jobs, (spec, go) = gpu_jobs(), holds
+    first = jobs.submit(**spec, gpu=1)
+    jobs.until_said(first, "gpus")
+    jobs.kill(first, "backends.local.supervisor")
+    second = jobs.submit(**spec, gpu=1)
     go.touch()
-    assert road.end(second).state is State.SUCCEEDED
-    assert none_left(first)
-
-
-@pytest.mark.check
-def test_a_job_that_waited_too_long_has_expired(machine, gpu_road, script, tmp_path):
-    machine("NVIDIA L4")
-    road, go = gpu_road(), tmp_path / "go"
-    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
-    first = road.submit(spec)
-    road.until_said(first, "gpus")
-    seen = road.end(road.submit(spec.replace(max_wait_duration="1s")))
-    assert (seen.state, "max_wait_duration" in seen.detail, seen.started_at) == (State.EXPIRED, True, None)
-    go.touch()
-    road.end(first)
-
-
-@pytest.mark.check
-def test_a_job_that_waits_for_gpus_is_cancelled(machine, gpu_road, script, tmp_path):
-    machine("NVIDIA L4")
-    road, go = gpu_road(), tmp_path / "go"
-    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
-    first, second = road.submit(spec), None
-    road.until_said(first, "gpus")
-    second = road.submit(spec)
-    road.until(second, lambda seen: "waits for GPUs" in seen.detail)
-    road.backend.cancel(second)
-    assert road.end(second).state is State.CANCELLED
-    assert none_left(second)
-    go.touch()
-    road.end(first)
+    assert jobs.end(second).result == "succeeded"
+    assert jobs.none_left(first)

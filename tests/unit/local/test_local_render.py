@@ -2,13 +2,16 @@
 
 import ipaddress
 import json
+import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from gputrain.backends.base import Bundle, Start
-from gputrain.backends.local import render
+from gputrain.backends.base import Bundle
+from gputrain.backends.local import request as orders
+from gputrain.entrypoint import contract
+from gputrain.keeper import folder
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 
@@ -25,7 +28,7 @@ SPECS = {
             module="pkg.train",
             gpu="L4:2",
             num_nodes=2,
-            checkpoint_dir="ckpt",
+            checkpoint_dir="/data/ckpt",
             output_dir="/data/out",
             max_run_duration="90m",
             max_wait_duration="10m",
@@ -60,8 +63,16 @@ def rendered(name):
     bundle = Bundle(location="/code", argv=ARGV[name])
     uuids = [f"GPU-{number}" for number in range(4)]
     candidate = Candidate(**{**fields, **more})
-    start = Start(spec=spec, candidate=candidate, job_id="bert-x1y2", bundle=bundle)
-    return render.order(start, uuids=uuids, locks="/locks")
+    return orders.order(
+        "bert-x1y2",
+        "a1b2c3d4",
+        spec,
+        candidate,
+        bundle,
+        uuids=uuids,
+        locks="/locks",
+        folder="/jobs/bert-x1y2",
+    )
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -70,7 +81,7 @@ def test_an_order_is_what_was_read_in_review(name):
 
 
 def test_every_node_has_a_loopback_address_of_its_own():
-    found = {render.address(f"job-{job}", node) for job in range(200) for node in range(16)}
+    found = {orders.address(f"job-{job}", node) for job in range(200) for node in range(16)}
     assert all(ipaddress.ip_address(one).is_loopback for one in found)
     assert len(found) > 0.99 * 200 * 16
     assert not any(one.startswith(("127.0.", "127.1.")) for one in found)
@@ -84,3 +95,66 @@ def test_a_setting_of_ours_wins_over_one_that_the_spec_smuggles_in():
 
 def test_gloo_keeps_to_the_loopback_unless_the_spec_says_otherwise():
     assert rendered("command")["nodes"][0]["env"]["GLOO_SOCKET_IFNAME"] == "lo"
+
+
+def node(address="127.0.0.1", **env):
+    return {"env": {contract.LOCAL_ADDR: address, **env}}
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "interface"),
+    [
+        (["lo", "eth0"], "lo", "lo"),
+        (["lo0", "en0"], "lo", "lo0"),
+        (["en0"], "lo", "lo"),
+        (["lo0", "en0"], "en0", "en0"),
+        (["lo0", "en0"], None, None),
+    ],
+)
+def test_gloo_gets_the_loopback_by_the_name_it_has_here(monkeypatch, names, given, interface):
+    monkeypatch.setattr("socket.if_nameindex", lambda: list(enumerate(names, 1)))
+    env = {} if given is None else {"GLOO_SOCKET_IFNAME": given}
+    assert orders._placed(node(**env))["env"].get("GLOO_SOCKET_IFNAME") == interface
+
+
+def test_a_node_whose_address_this_machine_lacks_gets_the_one_it_has():
+    for address, placed in (("192.0.2.77", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")):
+        assert orders._placed(node(address))["env"][contract.LOCAL_ADDR] == placed
+
+
+@pytest.mark.parametrize("words", [[], ["attrs>=1"]])
+def test_nothing_is_installed_where_nothing_is_missing(tmp_path, words):
+    assert orders._required(tmp_path / "jobs", {"requirements": words, "location": str(tmp_path)}) == []
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_what_is_missing_is_told_to_all_jobs_that_want_the_same_in_one_file(tmp_path):
+    (tmp_path / "needs.txt").write_text("nowhere==1\n")
+    body = {"requirements": ["-r", "needs.txt"], "location": str(tmp_path)}
+    told = orders._required(tmp_path / "jobs", body)
+    assert told == orders._required(tmp_path / "jobs", body)
+    assert folder.read_json(told[-1])["requirements"] == ["-r", str(tmp_path / "needs.txt")]
+    other = orders._required(tmp_path / "jobs", {**body, "requirements": ["nowhere==1"]})
+    assert folder.read_json(other[-1])["requirements"] == ["nowhere==1"]
+    assert other[-1] != told[-1]
+
+
+def test_an_order_is_completed_with_what_depends_on_this_machine(tmp_path):
+    body = {
+        "job_id": "bert",
+        "checkpoint_dir": str(tmp_path / "ckpt"), "output_dir": str(tmp_path / "out"), "requirements": [],
+        "location": str(tmp_path), "nodes": [node(A="1"), node("203.0.113.7", A="2")],
+    }  # fmt: skip
+    for _ in range(2):  # the folder is made, and used again by the job that goes on
+        whole = orders.complete(tmp_path / "jobs", body)
+    assert (tmp_path / "ckpt").is_dir()
+    for one, a in zip(whole["nodes"], "12"):
+        assert (one["env"]["A"], one["env"][contract.CHECKPOINT_DIR]) == (a, str(tmp_path / "ckpt"))
+        assert one["env"][contract.OUTPUT_DIR] == str(tmp_path / "out")
+    assert whole["start"][0] == sys.executable
+    assert whole["created_at"] == pytest.approx(folder.now(), abs=30)
+
+
+def test_addresses_of_two_nodes_differ_in_their_last_number_alone():
+    first, second = (orders.address("bert-1", rank).rpartition(".") for rank in (0, 6))
+    assert (first[0], first[2], second[2]) == (second[0], "1", "7")

@@ -1,13 +1,16 @@
-"""From what lies in a job's folder to an observation."""
+"""From what lies in the folder of an attempt to its status."""
 
+import contextlib
+import fcntl
+import json
 import os
 import shutil
 
 import pytest
 
-from gputrain.backends import status as status_of
-from gputrain.backends.local import states
-from gputrain.backends.results import asked_by, first_cause, read_result, silence
+from gputrain.backends import agent_reports as status_of
+from gputrain.backends.agent_reports import asked_by, first_cause, read_result, silence
+from gputrain.backends.local import status as states
 from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
 from gputrain.keeper import folder, status
@@ -27,15 +30,12 @@ def document(node_rank, its_cause, state="failed"):
 def job(tmp_path):
     """Writes a job's folder as a supervisor that is gone would have left it."""
 
-    def write(told=None, *documents, created_at=0.0, max_wait_s=0.0):
-        nodes = [{}] * max(1, len(documents))
-        order = {"nodes": nodes, "created_at": created_at, "max_wait_s": max_wait_s}
+    def write(told, *documents):
         shutil.rmtree(tmp_path)
         tmp_path.mkdir(mode=0o700)
-        folder.write_json(str(tmp_path / folder.ORDER), order)
-        if told is not None:
-            folder.write_json(str(tmp_path / folder.STATE), {"schema": status.SCHEMA, **told})
-        attempt = tmp_path / folder.ATTEMPT.format(attempt=(told or {}).get("attempt", 0))
+        folder.write_json(str(tmp_path / folder.ORDER), {"nodes": [{}] * max(1, len(documents))})
+        folder.write_json(str(tmp_path / folder.STATE), {"schema": status.SCHEMA, **told})
+        attempt = tmp_path / folder.ATTEMPT.format(attempt=told.get("attempt", 0))
         attempt.mkdir()
         for one in documents:
             name = contract.RESULT_FILE.format(node_rank=one["node_rank"])
@@ -43,6 +43,14 @@ def job(tmp_path):
         return str(tmp_path)
 
     return write
+
+
+@contextlib.contextmanager
+def held(path):
+    """A folder that a supervisor looks after."""
+    with open(os.path.join(path, folder.LOCK), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 ENDS = [("", 0, State.SUCCEEDED), ("", 1, State.FAILED)] + [
@@ -53,51 +61,34 @@ GOING = [phase for phase in status.PHASES if phase != status.ENDED]
 
 @each(("why", "code", "state"), ENDS)
 def test_an_end_is_what_was_told(job, why, code, state):
-    assert states.observe(job({"phase": "ended", "why": why, "exit_code": code})).state is state
+    assert states.inspect(job({"phase": "ended", "why": why, "exit_code": code})).state is state
 
 
 def test_a_job_that_ended_well_was_not_cancelled_in_its_last_moment(job):
     told = {"phase": "ended", "why": "cancelled", "exit_code": 0}
-    assert states.observe(job(told)).state is State.SUCCEEDED
+    assert states.inspect(job(told)).state is State.SUCCEEDED
 
 
 @pytest.mark.parametrize("phase", GOING)
 def test_a_job_that_nobody_looks_after_has_failed(job, phase):
-    seen = states.observe(job({"phase": phase}))
+    seen = states.inspect(job({"phase": phase}))
     assert (seen.state, seen.failure.kind) == (State.FAILED, "lost")
 
 
 def test_a_job_that_somebody_looks_after_is_where_it_was_told_to_be(job, tmp_path):
     path = job({"phase": "waiting"})
-    held, seen = folder.take(path), []
-    try:
+    seen = []
+    with held(path):
         for phase in GOING:
             told = {"schema": status.SCHEMA, "phase": phase}
             folder.write_json(str(tmp_path / folder.STATE), told)
-            seen.append(states.observe(path).state)
-    finally:
-        os.close(held)
-    going = [one for one in State if not one.is_terminal]
-    assert set(seen) == set(going)
+            seen.append(states.inspect(path).state)
+    assert set(seen) == {one for one in State if not one.is_terminal}
 
 
 def test_a_job_whose_supervisor_died_after_the_verdict_has_succeeded(job):
     path = job({"phase": "running", "running_at": "2026-11-22T00:00:00Z"}, document(0, None, state="done"))
-    assert states.observe(path).state is State.SUCCEEDED
-
-
-def test_a_job_that_never_began_expires(job):
-    assert states.observe(job(created_at=1.0, max_wait_s=5.0)).state is State.EXPIRED
-
-
-def test_a_job_that_never_began_still_waits_for_its_creator(job):
-    assert states.observe(job(created_at=folder.now(), max_wait_s=60.0)).state is State.QUEUED
-
-
-def test_a_job_that_never_began_is_cancelled_by_a_word(job, tmp_path):
-    path = job(created_at=folder.now(), max_wait_s=60.0)
-    (tmp_path / folder.CANCEL).touch()
-    assert states.observe(path).state is State.CANCELLED
+    assert states.inspect(path).state is State.SUCCEEDED
 
 
 def test_a_rank_is_blamed_before_the_loss_of_a_node():
@@ -147,7 +138,7 @@ def test_no_cause_is_no_failure():
 def test_an_agent_that_could_not_start_shows_its_last_lines(job, tmp_path):
     path = job({"phase": "ended", "exit_code": 64})
     (tmp_path / "node-0.log").write_bytes(b"gputrain.entrypoint: nothing to run\n")
-    failure = states.observe(path).failure
+    failure = states.inspect(path).failure
     assert failure.exit_code == 64
     assert failure.last_lines == ("gputrain.entrypoint: nothing to run",)
     assert "cannot start" in failure.message
@@ -176,19 +167,16 @@ def second(moment):
     ],
 )
 def test_a_job_began_when_its_ranks_did_or_else_its_agents_that_had_some(job, told, began, ended):
-    seen = states.observe(job({"attempt": 2, **told}))
-    assert (second(seen.started_at), second(seen.ended_at), seen.attempt) == (began, ended, 2)
+    seen = states.inspect(job({"attempt": 2, **told}))
+    assert (second(seen.started_at), second(seen.ended_at), seen.restarts) == (began, ended, 2)
     assert seen.exit_code == told.get("exit_code")
 
 
 @pytest.mark.parametrize(("phase", "began"), [("interrupted", 1), ("starting", None), ("running", None)])
 def test_of_a_job_that_goes_on_only_an_interrupted_one_has_had_its_agents(job, tmp_path, phase, began):
     path = job({"phase": phase, "message": "said", "starting_at": AT["starting_at"]})
-    held = folder.take(path)
-    try:
-        seen = states.observe(path)
-    finally:
-        os.close(held)
+    with held(path):
+        seen = states.inspect(path)
     assert (second(seen.started_at), seen.detail, seen.failure) == (began, "said", None)
 
 
@@ -197,14 +185,14 @@ def test_a_job_that_nobody_looks_after_ended_when_somebody_of_it_last_wrote(job,
     for name, at in ((folder.STATE, 1000), ("node-0.log", 3000), ("node-1.log", 2000)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (at, at))
-    assert states.observe(path).ended_at.timestamp() == 3000
+    assert states.inspect(path).ended_at.timestamp() == 3000
 
 
 def test_a_verdict_is_that_of_node_0_alone(job):
     path = job({"phase": "running"}, document(0, None, "failed"), document(1, None, "done"))
-    assert states.observe(path).failure.kind == "lost"
+    assert states.inspect(path).failure.kind == "lost"
     os.unlink(os.path.join(path, "attempt-0", contract.RESULT_FILE.format(node_rank=0)))
-    assert states.observe(path).failure.kind == "lost"
+    assert states.inspect(path).failure.kind == "lost"
 
 
 @each(
@@ -225,55 +213,21 @@ def test_a_verdict_is_that_of_node_0_alone(job):
 )
 def test_a_bad_end_is_told_by_whoever_knows_best(job, told, documents, kind, message):
     path = job({"phase": "ended", **told}, *(document(0, one) for one in documents))
-    failure = states.observe(path).failure
+    failure = states.inspect(path).failure
     assert (failure.kind, failure.message) == (kind, message.replace("FOLDER", path))
 
 
 @pytest.mark.parametrize(("why", "is_told"), [("max_run_duration", True), ("cancelled", False)])
 def test_how_long_ranks_were_silent_is_told_of_a_job_that_had_all_of_its_time(job, why, is_told):
     silent = {**document(0, None), contract.R_SILENT_S: 120.0}
-    failure = states.observe(job({"phase": "ended", "why": why, "exit_code": 75}, silent)).failure
+    failure = states.inspect(job({"phase": "ended", "why": why, "exit_code": 75}, silent)).failure
     assert ("no rank had said anything for 2m" in failure.message) is is_told
 
 
 def test_the_last_lines_of_a_job_without_a_document_are_the_last_twenty(job, tmp_path):
     path = job({"phase": "ended", "exit_code": 3})
     (tmp_path / "node-0.log").write_text("".join(f"{n}\n" for n in range(30)) + "half")
-    assert states.observe(path).failure.last_lines == (*map(str, range(11, 30)), "half")
-
-
-@pytest.mark.parametrize(
-    ("age_s", "state"), [(0, State.QUEUED), (states.UNSTARTED_S - 5, State.QUEUED), (31, State.EXPIRED)]
-)
-def test_a_job_whose_creator_died_may_begin_for_half_a_minute(job, age_s, state):
-    assert states.observe(job(created_at=folder.now() - age_s)).state is state
-
-
-def test_a_job_that_does_not_say_when_it_was_made_may_not_begin_any_more(job):
-    assert states.observe(job(created_at="x")).state is State.EXPIRED
-
-
-@pytest.mark.parametrize(
-    ("is_held", "words", "is_starting", "is_abandoned"),
-    [
-        (True, [], True, False),
-        (False, [], False, True),
-        (True, [folder.STATE], False, False),
-        (False, [folder.STATE], False, False),
-        (False, [folder.CANCEL], False, False),
-    ],
-)
-def test_a_job_starts_while_its_creator_lives_and_is_abandoned_then(
-    job, tmp_path, is_held, words, is_starting, is_abandoned
-):
-    path = job()
-    for word in words:
-        (tmp_path / word).touch()
-    held = folder.take(path) if is_held else os.open(path, os.O_RDONLY)
-    try:
-        assert (states.is_starting(path), states.is_abandoned(path)) == (is_starting, is_abandoned)
-    finally:
-        os.close(held)
+    assert states.inspect(path).failure.last_lines == (*map(str, range(11, 30)), "half")
 
 
 def test_what_ranks_stand_at_is_asked_and_told_in_the_folder_of_the_attempt(job, tmp_path):
@@ -289,3 +243,29 @@ def test_what_ranks_stand_at_is_asked_and_told_in_the_folder_of_the_attempt(job,
     (tmp_path / "attempt-3").rmdir()
     with pytest.raises(RequestError, match="no ranks of it run"):
         states.ask_for_stacks(path, "n1")
+
+
+ODD = [None, True, -1, 1e400, "x", "\ud800", [], {}, [[[]]], 10**30, "deep"]
+FIELDS = (
+    "phase", "schema", "attempt", "message", "running_at", "ended_at", "exit_code", "lost", "why", "result",
+    "lost_lines", "disk_was_full",
+)  # fmt: skip
+
+
+@each("field", FIELDS)
+def test_no_value_of_any_field_of_a_status_breaks_a_look(tmp_path, field):
+    tmp_path.chmod(0o700)
+    folder.write_json(str(tmp_path / folder.ORDER), {"nodes": "all"})
+    for value in ODD:
+        told = {"schema": status.SCHEMA, "phase": "ended", "lost": {"1": 99999}, field: value}
+        text = json.dumps(told).replace('"deep"', "[" * 5000 + "]" * 5000)
+        (tmp_path / folder.STATE).write_text(text)
+        seen = states.inspect(str(tmp_path))
+        assert seen.state in (None, State.FAILED)
+        seen.detail.encode()
+
+
+@each("text", ["", "[]", "{", '{"phase": "flying", "schema": 2}', "[" * 100_000, "\x00"])
+def test_a_damaged_status_is_a_status_without_a_state(tmp_path, text):
+    (tmp_path / folder.STATE).write_text(text)
+    assert states.inspect(str(tmp_path)).state is None

@@ -7,7 +7,6 @@ from gputrain import TrainingSpec, UnknownGpuError, catalog
 from gputrain.backends.limits import LIMITS
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import Limit, Offer, Supply, candidates
-from gputrain.planning.candidates import paid_for
 from tests.market import supply
 
 COMPUTE = supply(Service.COMPUTE)
@@ -45,11 +44,6 @@ def test_two_h100_on_compute_are_sold_only_as_spot_or_flex_start():
     assert "'spot' or 'flex-start'" in asked_for(found)[0].why
 
 
-def test_two_h100_as_spot_go_to_the_machine_that_carries_two():
-    found = wanted(gpu="H100:2", provisioning_model="spot")
-    assert {one.machine_type for one in found.candidates} == {"a3-highgpu-2g"}
-
-
 @pytest.mark.parametrize(
     ("gpu", "counts"), [("A100-80GB:16", "1, 2, 4, 8"), ("T4:8", "1, 2, 4"), ("H100:3", "1, 2, 4, 8")]
 )
@@ -85,15 +79,18 @@ def test_max_cost_becomes_max_run_duration_at_the_dated_price():
         )
 
 
-def test_more_money_than_anybody_can_spend_is_no_limit():
-    rich = TrainingSpec(script="train.py", max_cost=9e8, max_run_duration="12h")
-    assert paid_for(rich, 1e-9) == paid_for(rich, 0.0) == timedelta(hours=12)
-
-
 def test_max_cost_is_never_kept_by_guessing_a_price():
-    found = wanted(VERTEX, gpu="H100:8", max_cost=400)
+    found = wanted(VERTEX, gpu="T4:1", max_cost=400)
     assert not found.candidates
     assert any("unknown, so max_cost cannot be kept" in refusal.why for refusal in asked_for(found))
+
+
+def test_where_no_whole_price_is_known_the_price_that_you_state_limits_the_time():
+    found = wanted(VERTEX, gpu="T4:1", max_cost=10, price_per_hour=5, max_run_duration="8h").candidates
+    assert {one.max_run_duration for one in found} == {timedelta(hours=2)}
+    assert {(one.price.usd_h, one.price.source) for one in found} == {(5, "price_per_hour")}
+    dated = wanted(gpu="L4:2", provisioning_model="standard", max_cost=10, price_per_hour=5).candidates
+    assert "price_per_hour" not in {one.price.source for one in dated}
 
 
 def test_a_budget_too_small_for_a_minute_is_refused():
@@ -119,33 +116,16 @@ def test_a_machine_type_that_does_not_carry_the_gpu_is_refused_with_those_that_d
     assert "a3-highgpu-8g" in asked_for(found)[0].fix
 
 
-def test_no_gpu_on_a_cloud_is_refused_and_on_our_own_machine_means_cpu_ranks_too():
-    assert not wanted().candidates
-    assert [refusal.why for refusal in asked_for(wanted())] == ["no GPU is named"]
-    assert [one.gpu for one in wanted(OWN).candidates] == [None, "L4"]
-
-
 @pytest.mark.parametrize(("ranks", "told"), [(1, "1 CPU rank"), (2, "2 CPU ranks")])
 def test_ranks_without_a_gpu_are_counted(ranks, told):
     one = next(one for one in wanted(OWN, nproc_per_node=ranks).candidates if one.gpu is None)
     assert (one.gpus, one.missing_nodes) == (told, 0)
 
 
-def test_a_count_alone_is_for_our_own_machine():
-    assert [(one.gpu, one.gpu_count) for one in wanted(OWN, gpu=2).candidates] == [("L4", 2)]
-    found = wanted(gpu=2)
-    assert not found.candidates
-    assert "say which" in asked_for(found)[0].fix
-
-
 def test_what_a_backend_cannot_honour_is_refused_by_name():
     found = wanted(OWN, image="pytorch/pytorch:2.13.0")
     assert not found.candidates
     assert [refusal.subject for refusal in asked_for(found)] == ["image"]
-
-
-def test_more_nodes_than_there_are_is_refused():
-    assert not wanted(OWN, gpu=2, num_nodes=2).candidates
 
 
 def test_ranks_per_node_are_one_a_gpu_unless_said():
@@ -169,36 +149,15 @@ CLUSTER = Supply(
 
 
 def test_a_misspelt_gpu_names_the_nearest_where_no_backend_knows_it():
-    with pytest.raises(UnknownGpuError, match=r"gpu='H10:8': no GPU goes by 'H10'. Fix: write") as caught:
+    with pytest.raises(UnknownGpuError, match=r"gpu: no GPU goes by 'H10'. Try: write") as caught:
         wanted(GOOGLE, attrs.evolve(VERTEX, find_gpu=catalog.find), gpu="H10:8")
     assert "H100" in caught.value.nearest
-
-
-def test_every_misspelt_gpu_is_told_at_once():
-    with pytest.raises(UnknownGpuError) as caught:
-        wanted(GOOGLE, gpu=["H10:8", "L4:1", "A1000:1"])
-    assert [fault.value for fault in caught.value.faults] == ["'H10:8'", "'A1000:1'"]
 
 
 def test_a_consumer_card_is_sent_to_local():
     with pytest.raises(UnknownGpuError, match="not sold on Google Cloud") as caught:
         wanted(GOOGLE, gpu="RTX 4090:2")
     assert "Local" in str(caught.value)
-
-
-def test_a_card_that_one_backend_has_is_refused_by_name_elsewhere():
-    found = wanted(GOOGLE, CLUSTER, gpu="MI300X:8", machine_type="dgx", labels={"Team": "NLP"})
-    assert [one.backend for one in found.candidates] == ["slurm"]
-    told = {refusal.subject: refusal for refusal in asked_for(found)}
-    assert set(told) == {"MI300X:8", "machine_type", "labels"}
-    assert "not sold on Google Cloud" in told["MI300X:8"].why
-
-
-@pytest.mark.parametrize("named", ["RTX4090", "NVIDIA GeForce RTX 4090", "A100", "our-own-chip"])
-def test_an_offer_names_its_gpu_as_a_spec_may(named):
-    offer = Offer(gpu=named, gpu_count=2, machine_type="tower", provisioning_models=(), places=("here",))
-    found = wanted(Supply(backend="closet", offers=(offer,)), gpu=f"{named}:2")
-    assert [one.place for one in found.candidates] == ["here"]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from gputrain.catalog import ProvisioningModel, Service, shapes
-from gputrain.gcp import Access
-from gputrain.gcp.shared import LONGEST_S, Shared
-from gputrain.quota.reader import Reader
+from gputrain.google import GoogleClient
+from gputrain.google.cache import LONGEST_S, Cache
+from gputrain.quota.reader import QuotaReader
 from tests.support.clouds import REGION, emulated
 
 FAMILY = "GPUS_PER_GPU_FAMILY"
@@ -24,7 +24,7 @@ def access(cloud):
     """Makes accesses; waiting moves the emulator's clock."""
 
     def build(*, wait_s=None, credentials=None):
-        made = Access(
+        made = GoogleClient(
             project=cloud.project,
             credentials=credentials or cloud.credentials,
             endpoints=cloud.endpoints,
@@ -32,20 +32,30 @@ def access(cloud):
             now=cloud.clock.now,
         )
         if wait_s is not None:
-            looks = Shared(fresh_s=LONGEST_S, failure_s=15.0, now=cloud.clock.now, wait_s=wait_s)
+            looks = Cache(fresh_s=LONGEST_S, failure_s=15.0, now=cloud.clock.now, wait_s=wait_s)
             object.__setattr__(made, "looks", looks)
         return made
 
     return build
 
 
+def of_compute(client, **options):
+    """A reader of Compute Engine's quotas."""
+    return QuotaReader(client=client, service=Service.COMPUTE, **options)
+
+
+def of_vertex(client, **options):
+    """A reader of Vertex AI's quotas."""
+    return QuotaReader(client=client, service=Service.VERTEX, **options)
+
+
 @pytest.fixture
 def reader(access):
     """A reader of Compute Engine's quotas."""
-    return Reader(access(), Service.COMPUTE)
+    return of_compute(access())
 
 
 def standing(book, gpu, count=1, model="standard", region=REGION, *, nodes=1, machine_type=None):
     """How ``nodes`` machines with ``count`` GPUs stand in a book."""
     shape = shapes(gpu, count, machine_type=machine_type)[0]
-    return book.standing(shape, nodes, ProvisioningModel(model), region)
+    return book.status(shape, nodes, ProvisioningModel(model), region)

@@ -1,27 +1,20 @@
-"""Reading quotas: few calls, side by side, and nothing false from what could not be read."""
+"""QuotaReading quotas: few calls, side by side, and nothing false from what could not be read."""
 
 import contextlib
-import threading
 
-import pytest
-
-from gputrain.catalog import Service
 from gputrain.quota import EVERYWHERE, LimitSource, Verdict, contradictions
-from gputrain.quota.reader import Reader
-from gputrain.quota.shown import quotas
+from gputrain.quota.table import quotas
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import (
-    Delay,
     DropBeforeCommit,
     RawReply,
     Refuse,
     Reshape,
     bad_gateway,
-    partial_page,
     server_error,
 )
 from tests.each import each
-from tests.unit.quota.conftest import FAMILY, READS, REGION, standing
+from tests.unit.quota.conftest import FAMILY, READS, REGION, of_compute, standing
 
 INFOS = "cloudquotas.quotaInfos.list"
 REGIONS = "compute.regions.list"
@@ -30,7 +23,7 @@ PROJECT = "compute.projects.get"
 
 def test_three_calls_tell_all_gpus_in_all_regions(cloud, reader):
     book = reader.read()
-    found = quotas(book, Service.COMPUTE, regions=["us-central1", "europe-west4", "asia-southeast1"])
+    found = quotas(book, regions=["us-central1", "europe-west4", "asia-southeast1"])
     assert {one.method for one in cloud.requests} == READS
     assert len(cloud.requests) == 3
     assert {one.gpu for one in found} >= {
@@ -44,38 +37,6 @@ def test_three_calls_tell_all_gpus_in_all_regions(cloud, reader):
         "B200",
     }
     assert {one.verdict for one in found} == {Verdict.FITS}
-
-
-def test_vertex_ai_takes_one_call_and_none_of_computes_quotas(cloud, access):
-    cloud.quota("NVIDIA_L4_GPUS", 0)
-    cloud.quota("GPUS_ALL_REGIONS", 0)
-    book = Reader(access(), Service.VERTEX).read()
-    assert [one.method for one in cloud.requests] == [INFOS]
-    assert standing(book, "L4").verdict is Verdict.FITS
-
-
-@pytest.mark.parametrize("model", ["spot", "flex-start"])
-@pytest.mark.parametrize(
-    ("service", "metric"),
-    [
-        (Service.VERTEX, "aiplatform.googleapis.com/custom_model_training_preemptible_nvidia_l4_gpus"),
-        (Service.COMPUTE, "PREEMPTIBLE_NVIDIA_L4_GPUS"),
-    ],
-)
-def test_spot_and_flex_start_draw_on_the_preemptible_quotas(cloud, access, service, metric, model):
-    cloud.quota(metric, 3)
-    book = Reader(access(), service).read()
-    assert standing(book, "L4", 4, model).verdict is Verdict.SHORT
-    assert standing(book, "L4", 4, model).deciding.metric == metric
-    assert standing(book, "L4", 4, "standard").verdict is Verdict.FITS
-
-
-def test_the_need_is_the_gpus_of_all_nodes(cloud, reader):
-    cloud.quota("NVIDIA_L4_GPUS", 8)
-    book = reader.read()
-    assert standing(book, "L4", 4, nodes=2).verdict is Verdict.FITS
-    assert standing(book, "L4", 4, nodes=3).verdict is Verdict.SHORT
-    assert standing(book, "L4", 4, nodes=3).deciding.need == 12
 
 
 def test_usage_is_taken_off_where_google_tells_it(cloud, reader):
@@ -105,14 +66,6 @@ def test_the_whole_projects_quota_is_one_of_all_regions(cloud, reader):
     found = standing(reader.read(), "L4", 8)
     assert found.verdict is Verdict.SHORT
     assert (found.deciding.metric, found.deciding.where) == ("GPUS_ALL_REGIONS", EVERYWHERE)
-    assert found.deciding.where == EVERYWHERE
-
-
-def test_n1_counts_its_cpus_and_others_do_not(cloud, reader):
-    cloud.quota("CPUS", 4)
-    book = reader.read()
-    assert standing(book, "T4", 1, machine_type="n1-standard-8").deciding.metric == "CPUS"
-    assert standing(book, "L4", 1).verdict is Verdict.FITS
 
 
 def test_no_preemptible_cpus_may_mean_plain_ones_and_so_blocks_nothing(cloud, reader):
@@ -129,13 +82,6 @@ def test_a_reservation_counts_against_nothing(reader):
     assert "when it was made" in found.note
 
 
-def test_an_unlimited_quota_fits_whatever_is_asked(cloud, reader):
-    cloud.quota("PREEMPTIBLE_NVIDIA_H200_GPUS", float("inf"))
-    cloud.quota("GPUS_ALL_REGIONS", float("inf"))
-    cloud.fail(PROJECT, server_error(), times=None)
-    assert standing(reader.read(), "H200", 8, "spot", nodes=1000).verdict is Verdict.FITS
-
-
 def test_a_quota_of_zero_is_short_and_not_unknown(cloud, reader):
     cloud.quota("PREEMPTIBLE_NVIDIA_H200_GPUS", 0)
     found = standing(reader.read(), "H200", 8, "spot")
@@ -148,7 +94,7 @@ def test_where_two_apis_contradict_each_other_both_are_shown_and_the_stricter_ob
     assert found.verdict is Verdict.SHORT
     assert found.deciding.source is LimitSource.CLOUD_QUOTAS
     assert [[one.limit for one in group] for group in contradictions(found.readings)] == [[64, 2]]
-    table = str(quotas(reader.read(), Service.COMPUTE, gpus=(), regions=[REGION]))
+    table = str(quotas(reader.read(), gpus=(), regions=[REGION]))
     assert "regions.list says 64, Cloud Quotas says 2" in table
 
 
@@ -179,8 +125,8 @@ def test_what_cannot_be_read_is_unknown_and_never_short(cloud, access, methods, 
     with contextlib.ExitStack() as stack:
         for method in methods:
             stack.callback(cloud.fail(method, fault, times=None).cancel)
-        book = Reader(access(), Service.COMPUTE).read()
-    listed = quotas(book, Service.COMPUTE, regions=[REGION])
+        book = of_compute(access()).read()
+    listed = quotas(book, regions=[REGION])
     assert Verdict.SHORT not in {one.verdict for one in listed}
     assert standing(book, "H100", 8).verdict is (Verdict.UNKNOWN if INFOS in methods else Verdict.FITS)
     if len(methods) == 3:
@@ -191,95 +137,11 @@ def test_what_cannot_be_read_is_unknown_and_never_short(cloud, access, methods, 
         assert standing(book, "L4").verdict is Verdict.FITS
 
 
-def test_a_list_that_google_cuts_into_pages_is_read_to_its_end(cloud, reader):
-    def short_page(document):
-        return {"quotaInfos": document["quotaInfos"][:3], "nextPageToken": "3"}
-
-    cloud.fail(INFOS, Reshape(change=short_page))
-    book = reader.read()
-    listed = quotas(book, Service.COMPUTE, regions=[REGION])
-    assert {one.verdict for one in listed} == {Verdict.FITS}
-    assert sum(one.method == INFOS for one in cloud.requests) == 2
-
-
-def test_a_missing_region_is_unknown(cloud, reader):
-    cloud.fail(REGIONS, partial_page())
-    cloud.enable_api("cloudquotas", enabled=False)
-    book = reader.read()
-    assert standing(book, "L4", region="us-west4").verdict is Verdict.UNKNOWN
-    assert standing(book, "L4", region="asia-east1").verdict is Verdict.FITS
-
-
-def test_the_reason_and_the_remedy_are_said(cloud, reader):
-    cloud.enable_api("cloudquotas", enabled=False)
-    found = quotas(reader.read(), Service.COMPUTE, regions=[REGION])
-    assert "Cloud Quotas: the API is switched off" in str(found)
-    assert "gcloud services enable cloudquotas.googleapis.com" in str(found)
-
-
 def test_a_permission_that_is_missing_is_named(cloud, access):
     caller = cloud.caller("me@example.com", ["compute.regions.list", "compute.projects.get"])
-    book = Reader(access(credentials=cloud.credentials_of(caller)), Service.COMPUTE).read()
+    book = of_compute(access(credentials=cloud.credentials_of(caller))).read()
     assert "cloudquotas.quotas.get" in standing(book, "H100", 8).deciding.note
     assert standing(book, "L4").verdict is Verdict.FITS
-
-
-def test_an_api_that_hangs_is_waited_for_but_a_moment_and_its_answer_is_kept(cloud, access):
-    Reader(access(), Service.COMPUTE).read()  # loads what the first call of a process loads
-    before = len(cloud.requests)
-    slow = Reader(access(wait_s=2.5), Service.COMPUTE)
-    cloud.fail(INFOS, Delay(seconds=5.0))
-    assert standing(slow.read(), "H100", 8).verdict is Verdict.UNKNOWN
-    assert standing(slow.read(), "L4").verdict is Verdict.FITS
-    for thread in threading.enumerate():
-        if thread.name.startswith("gputrain asks"):
-            thread.join(10)
-    assert standing(slow.read(), "H100", 8).verdict is Verdict.FITS
-    assert sum(one.method == INFOS for one in list(cloud.requests)[before:]) == 1
-
-
-def test_answers_are_good_for_a_minute(cloud, reader):
-    first = reader.read()
-    cloud.quota("NVIDIA_L4_GPUS", 0)
-    cloud.clock.advance(55)
-    assert reader.read() is first
-    cloud.clock.advance(10)
-    assert standing(reader.read(), "L4").verdict is Verdict.SHORT
-    assert len(cloud.requests) == 6
-
-
-def test_a_failure_is_forgotten_sooner(cloud, reader):
-    cloud.enable_api("cloudquotas", enabled=False)
-    reader.read()
-    cloud.enable_api("cloudquotas")
-    cloud.clock.advance(20)
-    assert standing(reader.read(), "H100", 8).verdict is Verdict.FITS
-    assert len(cloud.requests) == 4
-
-
-def test_many_threads_share_one_flight(cloud, access):
-    shared = access()
-    start = threading.Barrier(16)
-    verdicts = []
-
-    def look():
-        start.wait()
-        verdicts.append(standing(Reader(shared, Service.COMPUTE).read(), "L4").verdict)
-
-    threads = [threading.Thread(target=look) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert verdicts == [Verdict.FITS] * 16
-    assert len(cloud.requests) == 3
-
-
-def test_two_tenants_share_nothing(cloud, access):
-    cloud.add_project("other-project")
-    Reader(access(), Service.COMPUTE).read()
-    Reader(access(), Service.COMPUTE).read()
-    assert len(cloud.requests) == 6
 
 
 def usage(metric, value):

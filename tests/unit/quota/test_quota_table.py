@@ -4,14 +4,19 @@ import json
 
 import pytest
 
-from gputrain import ComputeEngine, Local, Trainer, VertexAI
-from gputrain.errors import NoFitError, RequestError, SpecError
+from gputrain import ComputeEngine, Trainer, VertexAI
+from gputrain.errors import NoFitError, QuotaExceededError, SpecError
+from tests.each import each
 from tests.unit.quota.conftest import READS
 
 
 @pytest.fixture
-def trainer(cloud):
-    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "now": cloud.clock.now}
+def reach(cloud):
+    return {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "now": cloud.clock.now}
+
+
+@pytest.fixture
+def trainer(cloud, reach):
     where = ["us-central1", "europe-west4"]
     vertex = VertexAI(cloud.project, regions=where, **reach)
     return Trainer([vertex, ComputeEngine(cloud.project, regions=where, bucket="gs://my-bucket", **reach)])
@@ -64,18 +69,6 @@ def test_it_shows_itself_in_a_notebook_and_as_json(trainer):
     assert {reading["metric"] for one in read for reading in one["readings"]} >= {"GPUS_ALL_REGIONS"}
 
 
-def test_no_limit_at_all_is_minus_one_in_json(cloud, trainer):
-    cloud.quota("PREEMPTIBLE_NVIDIA_H200_GPUS", float("inf"))
-    found = trainer.quotas("H200:8", provisioning_model="spot").to_dicts()
-    read = [reading for one in found for reading in one["readings"] if "H200" in reading["metric"]]
-    assert -1 in [reading["limit"] for reading in read]
-
-
-def test_this_machine_has_no_quotas(tmp_path):
-    with pytest.raises(RequestError, match="local has no quotas"):
-        Trainer(Local()).quotas()
-
-
 def test_every_fault_of_the_arguments_is_told_at_once(trainer):
     with pytest.raises(SpecError) as caught:
         trainer.quotas("H1000:8", num_nodes=0, provisioning_model="cheap", region=7)
@@ -84,17 +77,65 @@ def test_every_fault_of_the_arguments_is_told_at_once(trainer):
     assert "spot" in str(caught.value)
 
 
-def test_a_zone_is_told_from_a_region_before_anything_is_read(trainer):
-    with pytest.raises(SpecError, match="region='us-central1'; a zone has a letter more"):
-        trainer.quotas("L4:1", region="us-central1-a")
-
-
-@pytest.mark.parametrize("gpu", ["8", 8, "H100:x", ""])
-def test_a_gpu_must_be_named(trainer, gpu):
-    with pytest.raises(SpecError):
-        trainer.quotas(gpu)
-
-
 def test_a_count_that_no_machine_carries_is_refused(trainer):
     with pytest.raises(NoFitError):
         trainer.quotas("H100:3")
+
+
+VERTEX = "aiplatform.googleapis.com/custom_model_training_"
+
+
+@each(
+    ("metric", "gpu", "model"),
+    [
+        ("preemptible_cpus", "T4:1", "spot"),
+        ("cpus", "T4:1", "standard"),
+        ("a3_cpus", "H100:8", "standard"),
+        ("g2_cpus", "L4:1", "standard"),
+    ],
+)
+def test_vertex_ai_counts_vcpus_by_machine_series_and_for_spot(cloud, reach, metric, gpu, model):
+    cloud.quota(VERTEX + metric, 1)
+    trainer = Trainer(VertexAI(cloud.project, "us-central1", bucket="gs://my-bucket", **reach))
+    (row,) = trainer.quotas(gpu, provisioning_model=model)
+    assert (row.verdict.value, row.deciding.metric) == ("short", VERTEX + metric)
+    assert row.deciding.need > 1
+    spec = {"gpu": gpu, "provisioning_model": model, "max_run_duration": "1h", "command": ["true"]}
+    with pytest.raises(QuotaExceededError, match=row.deciding.quota_id):
+        trainer.submit(**spec, image="my/image")
+
+
+def test_vcpus_of_flex_start_are_shown_and_decide_nothing(cloud, trainer):
+    cloud.quota(f"{VERTEX}preemptible_cpus", 1)
+    (row, *_) = trainer.quotas("L4:1", provisioning_model="flex-start", region="us-central1")
+    assert row.verdict.value == "fits"
+    assert [one.is_gate for one in row.readings] == [True, False]
+
+
+@each(
+    ("gpu", "metric"),
+    [("L4:1", "SSD_TOTAL_GB"), ("T4:1", "SSD_TOTAL_GB"), ("RTX-PRO-6000:1", "HDB_TOTAL_GB")],
+)
+def test_boot_disks_count_by_their_type_and_size(cloud, reach, gpu, metric):
+    cloud.quota(metric, 500)
+    compute = {"regions": ["us-central1"], "bucket": "gs://my-bucket", **reach}
+    large, small = (
+        ComputeEngine(cloud.project, **compute),
+        ComputeEngine(cloud.project, disk_gib=100, **compute),
+    )
+    spec = {"num_nodes": 4, "provisioning_model": "spot"}
+    assert {one.verdict.value for one in Trainer(small).quotas(gpu, **spec)} == {"fits"}
+    (row,) = Trainer(large).quotas(gpu, **spec)
+    assert (row.verdict.value, row.deciding.metric, row.deciding.need) == ("short", metric, 800)
+    with pytest.raises(QuotaExceededError) as caught:
+        Trainer(large).submit(command=["true"], gpu=gpu, max_run_duration="1h", **spec)
+    assert "a smaller disk_gib=, or request more of" in caught.value.fix
+    assert f"{metric.replace('_', '-')}-per-project-region" in caught.value.fix
+
+
+def test_jobs_on_a_persistent_resource_count_against_nothing(cloud, reach):
+    cloud.quota(f"{VERTEX}nvidia_l4_gpus", 0)
+    backend = VertexAI(cloud.project, "us-central1", persistent_resource="mine", **reach)
+    (row,) = Trainer(backend).quotas("L4:1", provisioning_model="standard")
+    assert (row.verdict.value, row.readings) == ("fits", ())
+    assert "persistent resource" in row.note

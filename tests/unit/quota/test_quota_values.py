@@ -2,11 +2,10 @@
 
 import pickle
 
-from gputrain.errors import CapacityError, QuotaExceededError
+from gputrain.errors import QuotaExceededError
 from gputrain.quota import (
-    EVERYWHERE,
     LimitSource,
-    Reading,
+    QuotaReading,
     Verdict,
     contradictions,
     deciding,
@@ -17,7 +16,7 @@ from tests.each import each
 
 
 def reading(need=8, limit=None, usage=None, *, metric="NVIDIA_L4_GPUS", where="us-central1", **more):
-    return Reading(metric=metric, where=where, need=need, limit=limit, usage=usage, **more)
+    return QuotaReading(metric=metric, where=where, need=need, limit=limit, usage=usage, **more)
 
 
 @each(
@@ -37,20 +36,6 @@ def test_a_reading_fits_when_limit_less_usage_covers_the_need(limit, usage, verd
     assert reading(8, limit, usage).verdict is verdict
 
 
-def test_one_short_quota_is_enough():
-    other = reading(8, 4, metric="GPUS_ALL_REGIONS", where=EVERYWHERE)
-    assert verdict_of([reading(8, 8), other]) is Verdict.SHORT
-    assert deciding([reading(8, 8), other]) is other
-
-
-def test_an_unknown_quota_beside_one_that_fits_leaves_it_open():
-    assert verdict_of([reading(8, 8), reading(8, None, metric="CPUS")]) is Verdict.UNKNOWN
-
-
-def test_a_quota_that_one_api_knows_is_not_unknown_because_the_other_does_not():
-    assert verdict_of([reading(8, None, source=LimitSource.REGIONS), reading(8, 8)]) is Verdict.FITS
-
-
 def test_where_two_apis_differ_the_stricter_is_obeyed_with_the_usage_of_either():
     told = [reading(4, 8, 3, source=LimitSource.REGIONS), reading(4, 6, source=LimitSource.CLOUD_QUOTAS)]
     assert verdict_of(told) is Verdict.SHORT
@@ -60,20 +45,6 @@ def test_where_two_apis_differ_the_stricter_is_obeyed_with_the_usage_of_either()
         LimitSource.CLOUD_QUOTAS,
     )
     assert contradictions(told) == (tuple(told),)
-
-
-def test_the_same_figure_from_two_apis_is_no_contradiction():
-    told = [reading(4, 8, 3), reading(4, 8), reading(4, None)]
-    assert contradictions(told) == ()
-
-
-def test_a_quota_that_may_not_count_decides_nothing():
-    assert verdict_of([reading(8, 8), reading(96, 0, metric="A2_CPUS", is_gate=False)]) is Verdict.FITS
-
-
-def test_nothing_that_counts_fits():
-    assert verdict_of([]) is Verdict.FITS
-    assert deciding([]) is None
 
 
 METRIC = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
@@ -99,14 +70,3 @@ def test_an_error_learns_what_was_read_of_the_same_quota(metric, facts):
     told = explained(QuotaExceededError("too small", **facts), [reading(9, 1, 1, metric="CPUS"), *same])
     assert (told.need, told.usage, told.limit, told.where) == (16, 12, 24, "us-central1")
     assert pickle.loads(pickle.dumps(told)).need == 16
-
-
-def test_what_google_said_of_the_limit_stands():
-    met = QuotaExceededError("too small", metric="NVIDIA_L4_GPUS", limit=0.0, where="us-east4")
-    told = explained(met, [reading(16, 24, 12)])
-    assert (told.limit, told.where, told.need) == (0.0, "us-east4", 16)
-
-
-def test_an_error_of_another_quota_or_kind_learns_nothing():
-    for error in (QuotaExceededError("too small", metric="CPUS"), CapacityError("full")):
-        assert explained(error, [reading(16, 24, 12)]) is error

@@ -66,15 +66,9 @@ def script(tmp_path):
 
 
 @pytest.fixture
-def world():
+def world(tmp_path):
     """Places in memory, and one clock for them."""
-    return World()
-
-
-@pytest.fixture
-def board(world):
-    """Where places of that world keep their records."""
-    return world.board()
+    return World(tmp_path / "jobs")
 
 
 @pytest.fixture

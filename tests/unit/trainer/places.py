@@ -3,12 +3,12 @@
 from datetime import datetime, timezone
 
 from gputrain import Trainer, TrainingSpec
-from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.base import Backend, Bundle, LogPage, Request, Status
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import CapacityError, JobLostError
-from gputrain.lifecycle import Observation, State
+from gputrain.errors import CapacityError
+from gputrain.jobstore import FolderStore
+from gputrain.lifecycle import State
 from gputrain.planning import Offer, Supply
-from gputrain.records import MemoryBoard
 from gputrain.spec.entry import make_job_id
 
 BEGAN = 1_000_000.0
@@ -17,13 +17,36 @@ JOB = make_job_id(TrainingSpec(script="train.py"), "k")
 """What `submit` makes, in a world of places."""
 
 
+class Records(FolderStore):
+    """Documents whose ages go by the world's clock."""
+
+    def __init__(self, root, world):
+        super().__init__(root)
+        object.__setattr__(self, "written", {})
+        object.__setattr__(self, "world", world)
+
+    def read(self, name):
+        found = super().read(name)
+        return found and _aged(found, self.world.seconds - self.written.get(name, self.world.seconds))
+
+    def swap(self, name, content, version, metadata=None):
+        self.written[name] = self.world.seconds
+        return super().swap(name, content, version, metadata)
+
+
+def _aged(document, age_s):
+    object.__setattr__(document, "age_s", age_s)
+    return document
+
+
 class World:
     """One clock for all, which whoever waits moves; after each wait, what else happens then."""
 
-    def __init__(self):
+    def __init__(self, root):
         self.seconds = BEGAN
         self.slept = []
         self.meanwhile = []
+        self.documents = Records(root, self)
 
     def now(self):
         return datetime.fromtimestamp(self.seconds, timezone.utc)
@@ -34,99 +57,63 @@ class World:
         if self.meanwhile:
             self.meanwhile.pop(0)()
 
-    def board(self):
-        return MemoryBoard(lambda: self.seconds)
-
     def trainer(self, *backends):
         return Trainer(backends, now=self.now, sleep=self.sleep)
 
 
-class Place:
-    """A backend with an L4 at each of its places; it keeps records where it has a board."""
+class Place(Backend):
+    """A backend with an L4 at each of its places."""
 
+    supply = None
     poll_s = 1.0
-    settles_s = 0.0
-    turn_s = 20.0
-    repeats = False
 
-    def __init__(self, name, board=None, places=("east-a", "west-b"), price_usd_h=None, **more):
-        self.name, self.board = name, board
+    def __init__(self, name, world, places=("east-a", "west-b"), price_usd_h=None, **more):
+        self.name, self.documents = name, world.documents
         self.supply = Supply(backend=name, offers=(_offer(places, price_usd_h),), **more)
-        self.choices = {}
+        self.settings = {}
         self.answers = []
-        """Of the next creates: an error to raise, or what happens before it is made."""
+        """Of the next launches: an error to raise, or what happens before it is made."""
         self.asked = []
-        """The names of what was asked for, and the places."""
+        """The places that were asked."""
         self.made = {}
-        """The jobs that are there, by the nonces of their asks."""
-        self.seen = Observation(state=State.RUNNING)
-        self.absent = None
-        """What a look for an ask raises, where nothing is made."""
-        self.clears = []
-        """What the next clears answer; all others, that it is gone."""
-        self.cleared = []
+        """The records of the attempts that are there, by their ids."""
+        self.seen = None
+        """What a look sees of an attempt that is there, instead of one that runs."""
+        self.code = Bundle(location="here", argv=("train.py",), sha256="0" * 64)
 
-    def availability(self, _wanted):
-        return {}
+    def package(self, _spec, _job_id):
+        return self.code
 
-    def stage(self, _spec, _job_id):
-        return Bundle(location="here", argv=("train.py",))
+    def find_code(self, sha256, argv):
+        return Bundle(location="here", argv=tuple(argv), sha256=sha256)
 
-    def render(self, start):
-        ref = self._ref(start.candidate.place, start.job_id)
-        names = (f"{start.job_id}-{start.attempt}",)
-        return Request(ref=ref, candidate=start.candidate, body={"nonce": start.nonce}, names=names)
+    def build_request(self, record, _spec, attempt, candidate, _bundle):
+        return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body={})
 
-    def create(self, request):
-        self.asked.append((request.names[0], request.candidate.place))
+    def launch(self, request):
+        self.asked.append(request.candidate.place)
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, BaseException):
             raise answer
         if answer is not None:
             answer()
-        self.made[request.body["nonce"]] = request.ref
-        return request.ref
+        self.made[request.attempt.id] = request.candidate.place
+        return request.candidate.place
 
-    def observe(self, ref):
-        if ref.name not in [request[0].rpartition("-")[0] for request in self.asked]:
-            raise JobLostError(f"there is no {ref.name}")
-        return self.seen
+    def inspect_many(self, records):
+        return {one.job_id: self._status(one.attempt) for one in records}
 
-    def logs(self, _ref, cursor=""):
+    def _status(self, attempt):
+        if attempt.id not in self.made:
+            return Status(state=State.QUEUED)
+        return self.seen or Status(state=State.RUNNING, exists=True, is_whole=True, has_run=True)
+
+    def terminate(self, record, grace_s):
+        if not grace_s:
+            self.made.pop(record.attempt.id, None)
+
+    def logs(self, _record, cursor=""):
         return LogPage(lines=(), cursor=cursor)
-
-    def cancel(self, ref):
-        self.cleared.append(ref.name)
-        left = {nonce: one for nonce, one in self.made.items() if one.name != ref.name}
-        if left == self.made:
-            raise JobLostError(f"there is no {ref.name}")
-        self.made = left
-
-    def find(self, *, name=""):
-        return tuple(ref for ref in self.made.values() if ref.name.startswith(name))
-
-    def recorder(self):
-        return None if self.board is None else self
-
-    def code(self, code):
-        return Bundle(location=code.location, argv=code.argv, sha256=code.sha256)
-
-    def name_of(self, record):
-        return self._ref(record.latest.way.place, record.job_id)
-
-    def there(self, record):
-        found = self.made.get(record.latest.nonce)
-        if found is None and self.absent is not None:
-            raise self.absent
-        return found
-
-    def clear(self, record):
-        self.cleared.append(record.job_id)
-        self.made.pop(record.latest.nonce, None)
-        return self.clears.pop(0) if self.clears else True
-
-    def _ref(self, place, name):
-        return JobRef(backend=self.name, project="p", place=place, name=name)
 
 
 def _offer(places, price_usd_h):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gputrain import Trainer
-from gputrain.spec.typed import PointFields, SpecFields
+from gputrain.spec.types import PointFields, SpecFields
 
 
 @pytest.mark.parametrize("call", ["plan", "doctor", "submit", "run", "map"])

@@ -1,18 +1,19 @@
 """A cloud of one's own: project, bucket, quota, and a backend that waits by moving the emulator's clock."""
 
-import json
 import math
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
+from gputrain import Trainer
 from gputrain.backends.vertex import VertexAI
-from gputrain.gcp import LABEL_GANG, LABEL_HOME, LABEL_JOB, Objects
+from gputrain.google import LABEL_ATTEMPT, LABEL_JOB, LABEL_OWNER, Objects
 from gputrain_emulator.vertex.endings import Ending
 from gputrain_emulator.vertex.state import Vertex
 from gputrain_emulator.vertex.states import Ask, Fate, State as Theirs
 from tests.support.clouds import REGION, emulated
-from tests.unit.records.values import ASK
+from tests.unit.vertex.runs import Runs
 
 
 @pytest.fixture
@@ -47,9 +48,33 @@ def make(cloud):
     return build
 
 
-@pytest.fixture(params=["rest", "grpc"])
-def backend(make, request):
-    return make(transport=request.param)
+@pytest.fixture
+def backend(make):
+    return make()
+
+
+@pytest.fixture
+def trainer(make, cloud):
+    """Makes trainers, as processes of their own have them."""
+    now = lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc)  # noqa: E731
+    return lambda **settings: Trainer(make(**settings), now=now, sleep=cloud.clock.advance)
+
+
+@pytest.fixture
+def submit(trainer, code):
+    """Submits a job under the key ``k``, from a process of its own or through the trainer given."""
+
+    def build(through=None, **fields):
+        fields = {"source_dir": code, "gpu": "L4:2", "idempotency_key": "k", **fields}
+        return (through or trainer()).submit("train.py", **fields)
+
+    return build
+
+
+@pytest.fixture
+def made(vertex):
+    """All custom jobs, the first that was made first."""
+    return lambda: sorted(vertex.jobs.values(), key=lambda one: one.serial)
 
 
 @pytest.fixture
@@ -67,19 +92,12 @@ def there(cloud, vertex):
     vertex.settings = replace(vertex.settings, error_delay_s=0.0)
     vertex.set_fate(Fate(run_s=math.inf))
 
-    def put(
-        state=Theirs.RUNNING, error="", *, region=REGION, job_id="bert-1", nonce=ASK.nonce, home="",
-        regions=(), has_begun=False, order=None, **scheduling,
-    ):  # fmt: skip
-        labels = {LABEL_JOB: job_id, LABEL_GANG: nonce, **({LABEL_HOME: home} if home else {})}
-        labels |= {f"gputrain-region-{number}": place for number, place in enumerate(regions)}
-        if order is None:
-            order = json.dumps({"bucket": "my-bucket", "lock": f"jobs/{job_id}/lock"})
-        pools = [{"containerSpec": {"args": [order]}}, {"containerSpec": {"imageUri": "reduction-server"}}]
-        spec = {"workerPoolSpecs": pools, "scheduling": {"disableRetries": True, **scheduling}}
+    def put(state=Theirs.RUNNING, error="", *, job_id="bert-1", home="", attempt="a0000000", has_begun=False):
+        labels = {LABEL_JOB: job_id, LABEL_ATTEMPT: attempt, LABEL_OWNER: home}
+        spec = {"workerPoolSpecs": [{"containerSpec": {"args": ["{}"]}}]}
         with cloud.world.lock:
             job = vertex.create(
-                cloud.world.projects[cloud.project], region,
+                cloud.world.projects[cloud.project], REGION,
                 {"displayName": job_id, "labels": labels, "jobSpec": spec},
                 Ask(replicas=("workerpool0-0",)), caller=cloud.owner.email, needs=(), machines={},
             )  # fmt: skip
@@ -92,30 +110,25 @@ def there(cloud, vertex):
 
 
 @pytest.fixture
-def write_lock(make):
-    """Writes what node 0 of a job's containers, or whatever runs in them, writes into the lock of its id."""
-    objects = Objects(make()._access, "my-bucket")
-    return lambda words, job_id="bert-1": objects.write(
-        f"jobs/{job_id}/lock", words.encode(), if_generation=None
-    )
+def runs(make, cloud, code):
+    """Makes processes: each has a backend of its own."""
+    return lambda **settings: Runs(make(**settings), code, cloud.clock.now, cloud.clock.advance)
 
 
 @pytest.fixture
-def asked(cloud):
-    """Tells what Vertex AI was asked since this was called last: the number of the job that was looked at,
-    or else the call, a list of what has changed as ``changes``."""
-    told = 0
-
-    def since():
-        nonlocal told
-        fresh, told = cloud.requests[told:], len(cloud.requests)
-        return [_word(one) for one in fresh if one.method.startswith("aiplatform.")]
-
-    return since
+def forever(vertex):
+    """Jobs run until something happens to them."""
+    vertex.set_fate(Fate(run_s=math.inf))
 
 
-def _word(one):
-    called = one.method.rpartition(".")[2]
-    if called == "list":
-        return "list" if "labels" in one.query["readMask"][0] else "changes"
-    return called if called == "create" else one.path.rpartition("/")[2]
+@pytest.fixture
+def claim(make):
+    """Writes the claim of an attempt, as node 0 of the job does that trains."""
+
+    def write(job, content=None):
+        labels = job.document["labels"]
+        name = f"jobs/{labels['gputrain-job']}/{labels['gputrain-attempt']}/claim"
+        objects = Objects(make()._access, "my-bucket")
+        objects.write(name, (content or job.id).encode(), if_generation=None)
+
+    return write

@@ -16,7 +16,6 @@ from gputrain.errors import (
     SpecError,
     TransientError,
 )
-from gputrain.trainer import Trainer
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
@@ -103,18 +102,13 @@ WRONG = {
 }
 
 
-def submit(backend, code, cloud):
-    trainer = Trainer(backend, sleep=cloud.clock.advance)
-    return trainer.submit("train.py", source_dir=code, gpu="L4:2", idempotency_key="k")
-
-
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_told_with_what_to_do_and_nothing_is_made(make, cloud, vertex, code, what):
+def test_what_is_wrong_is_told_with_what_to_do_and_nothing_is_made(submit, trainer, cloud, vertex, what):
     settings, arrange, kinds, words = WRONG[what]
     if arrange is not None:
         arrange(cloud, vertex)
     with pytest.raises(kinds) as caught:
-        submit(make(**settings), code, cloud)
+        submit(trainer(**settings))
     error = caught.value
     told = f"{error} {error.fix} {' '.join(fault.fix for fault in getattr(error, 'faults', ()))}"
     assert words in told, told
@@ -123,25 +117,9 @@ def test_what_is_wrong_is_told_with_what_to_do_and_nothing_is_made(make, cloud, 
     assert "traceback" not in told.lower()
 
 
-@pytest.mark.parametrize("what", ["an API that is off", "too little quota", "a service that is down"])
-def test_once_it_is_mended_the_same_key_makes_one_job(make, cloud, vertex, code, what):
-    _, arrange, kinds, _ = WRONG[what]
-    arrange(cloud, vertex)
-    backend = make()
-    with pytest.raises(kinds):
-        submit(backend, code, cloud)
-    cloud.enable_api("aiplatform")
-    vertex.set_limit(METRIC, 16, region="us-central1")
-    cloud.world.faults.clear()
-    cloud.clock.advance(3600)
-    first, second = submit(make(), code, cloud), submit(backend, code, cloud)
-    assert first.uri == second.uri
-    assert len(vertex.jobs) == 1
-
-
-def test_an_image_that_cannot_be_pulled_says_who_pulls(make, cloud, vertex, code):
+def test_an_image_that_cannot_be_pulled_says_who_pulls(submit, cloud, vertex):
     vertex.settings = replace(vertex.settings, error_delay_s=1.0)
-    job = submit(make(), code, cloud)
+    job = submit()
     (theirs,) = vertex.jobs.values()
     vertex.put(theirs, type(theirs.life.state).FAILED, theirs.life.endings.image_denied("projects/p/r"))
     cloud.clock.advance(100)
@@ -153,10 +131,10 @@ def test_an_image_that_cannot_be_pulled_says_who_pulls(make, cloud, vertex, code
 
 @pytest.mark.parametrize("fault", [faults.DropBeforeCommit(), faults.DropAfterCommit(), faults.bad_gateway()])
 @pytest.mark.parametrize("step", ["storage.buckets.list", "storage.objects.insert", CREATE])
-def test_a_connection_that_breaks_anywhere_makes_one_job(make, cloud, vertex, code, step, fault):
+def test_a_connection_that_breaks_anywhere_makes_one_job(submit, cloud, vertex, step, fault):
     vertex.set_fate(Fate(run_s=60.0))
     cloud.fail(step, fault, times=2)
-    job = submit(make(), code, cloud)
+    job = submit()
     assert len(vertex.jobs) == 1
     cloud.clock.advance(1000)
     assert job.refresh().state.value == "succeeded"

@@ -1,17 +1,14 @@
 """Where a person sees more of a job that runs: its terminal and its curves."""
 
-import pytest
-
 from gputrain import Trainer
 from gputrain.lifecycle import State
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/1"
 
 
-@pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_a_running_job_tells_its_terminal_and_its_curves(make, cloud, vertex, code, transport):
+def test_a_running_job_tells_its_terminal_and_its_curves(make, cloud, vertex, code):
     vertex.tensorboards[BOARD] = "Losses"
-    trainer = Trainer(make(transport=transport, enable_web_access=True, tensorboard=BOARD))
+    trainer = Trainer(make(enable_web_access=True, tensorboard=BOARD))
     job = trainer.submit(f"{code}/train.py", gpu="L4:1")
     assert "https" not in job.refresh().detail
     while job.refresh().state is not State.RUNNING:

@@ -4,7 +4,6 @@ import pytest
 
 from gputrain.causes import CAUSES
 from gputrain.errors import JobFailedError, Scope
-from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from gputrain_emulator.vertex.endings import Ending
 from gputrain_emulator.vertex.states import Fate, State as Theirs
@@ -92,22 +91,6 @@ def test_each_bad_end_is_told_as_what_it_is(submit, cloud, vertex, row):
     assert words in error.why
     assert CAUSES[kind].title in str(error)
     assert CAUSES[kind].fix in error.fix
-
-
-def test_v17_a_cancel_ends_as_one_even_where_google_calls_it_an_error(submit, cloud, vertex):
-    job = submit()
-    cloud.clock.advance(100)
-    job.cancel()
-    cloud.clock.advance(100)
-    seen = job.refresh()
-    assert (seen.state, seen.raw["error"]) == (State.CANCELLED, {"code": 1, "message": "CANCELED"})
-
-
-def test_v18_a_time_limit_is_no_failure(submit, cloud, vertex):
-    vertex.set_fate(ENDLESS)
-    job = submit(max_run_duration="10m")
-    cloud.clock.advance(1000)
-    assert job.refresh().state is State.EXPIRED
 
 
 def test_v19_empty_logs_name_the_role_that_the_account_lacks(submit, cloud, vertex):

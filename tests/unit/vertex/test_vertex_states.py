@@ -6,14 +6,11 @@ from datetime import datetime, timedelta, timezone
 import attrs
 import pytest
 
-from gputrain.backends.vertex import jobs
 from gputrain.backends.vertex.states import (
     ENDED,
-    LABEL_REGION,
     STATES,
     SeenJob,
     failure_of,
-    is_capacity,
     state_of,
 )
 from gputrain.lifecycle import State
@@ -37,29 +34,6 @@ def test_a_state_of_tomorrow_moves_nothing_and_ends_nothing():
     assert not seen.has_ended
 
 
-def test_a_job_is_read_field_by_field_and_a_state_of_tomorrow_is_no_word():
-    from google.cloud.aiplatform_v1.types import CustomJob
-
-    job = CustomJob(name=SEEN.resource)
-    raw = CustomJob.pb(job)
-    empty = jobs._seen(job)
-    assert empty == SeenJob(
-        resource=SEEN.resource, job_id="", state="JOB_STATE_UNSPECIFIED", may_restart=True
-    )
-    raw.state = 4711
-    raw.labels.update({"gputrain-job": "a-1", "gputrain-gang": "n"})
-    raw.labels.update({f"{LABEL_REGION}{n}": f"r-{n}" for n in (0, 2, 10, 1)})
-    raw.job_spec.scheduling.disable_retries = True
-    raw.job_spec.scheduling.timeout.seconds = 60
-    raw.create_time.seconds = 5
-    raw.web_access_uris.update({"workerpool1-0": "b", "workerpool0-0": "a"})
-    assert jobs._seen(job) == SeenJob(
-        resource=SEEN.resource, job_id="a-1", state="", nonce="n", regions=("r-0", "r-1", "r-2", "r-10"),
-        timeout=timedelta(minutes=1), created_at=datetime.fromtimestamp(5, timezone.utc),
-        terminals=(("workerpool0-0", "a"), ("workerpool1-0", "b")),
-    )  # fmt: skip
-
-
 def test_of_all_terminals_the_first_is_told():
     seen = attrs.evolve(SEEN, terminals=(("workerpool0-0", "a"), ("workerpool1-0", "b")))
     assert seen.links == ("terminal of workerpool0-0: a",)
@@ -81,6 +55,8 @@ def test_a_job_stopped_at_its_limit_has_expired_whatever_the_word(word):
 
 
 SAID = [
+    ("service-7@gcp-sa-aiplatform-cc.iam.gserviceaccount.com does not have storage.objects.get access to the bucket.",
+     ("job_permission", None, None)),
     ("The replica workerpool0-0 exited with a non-zero status of 1. To find out more about why your job exited "
      "please check the logs: https://x", ("exit", 0, 1)),
     ("The replica workerpool1-3 exited with a non-zero status of 127. ", ("command", 4, 127)),
@@ -110,8 +86,3 @@ def test_vertex_ais_words_mean_this(words, meaning):
     assert (failure.kind, failure.node_rank, failure.exit_code) == meaning
     assert failure.message
     assert "To find out more" not in failure.message
-
-
-def test_only_a_lack_of_machines_sends_us_elsewhere():
-    lacking = [words for words, (kind, *_) in SAID if kind == "stockout_region"]
-    assert [words for words, _ in SAID if is_capacity(words)] == lacking

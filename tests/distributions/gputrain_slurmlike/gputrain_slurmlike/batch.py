@@ -72,6 +72,8 @@ class Batch:
                     kill_at = time.time() + self.order["grace_s"] + LAST_WORDS_S
                     for agent in agents:
                         agent.terminate()
+            if (self.folder / "kill").exists():
+                why, kill_at = why or "cancelled", 0
             if time.time() > kill_at:
                 for agent in agents:
                     agent.kill()

@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
+from gputrain.backends.agent_reports import read_line
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.results import read_line
 
 SETTLES_S = 0.1
 """Between an agent's stamp on a line and the line in the file, at most."""

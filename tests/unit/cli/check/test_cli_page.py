@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gputrain.cli.screen import Exit
+from gputrain.cli.output import Exit
 from gputrain.cli.settings import SHARED
 
 ROOT = Path(__file__).parents[4]
@@ -69,6 +69,7 @@ def test_every_key_of_the_documents_is_on_the_page(cloud, read, script):
     script()
     assert keys(read("gpus")[1]) == told("gpus")
     assert keys(read("gpus", "L4")[1]) == told("gpus KIND")
+    assert keys(read("gpus", "L4", "--prices")[1]) == told("gpus KIND --prices")
     assert keys(read("quotas", "--gpu", "L4:1")[1]) == told("quotas")
     refused = read("plan", "train.py", "--gpu", "H100:3")[1]
     planned = read("plan", "train.py", "--gpu", "L4:1")[1]

@@ -9,7 +9,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, catalog
-from gputrain.backends.compute import fabrics
+from gputrain.backends.compute import networking
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain_emulator import gcloud
 from gputrain_emulator.compute.state import Compute
@@ -42,13 +42,13 @@ def backend_of(shape, **more):
     fabric = catalog.fabrics(shape)[0]
     return ComputeEngine(
         "my-project", regions=[catalog.region_of(zone_of(shape))], bucket="gs://my-bucket", network="train",
-        subnetwork="train", gpu_subnetworks=fabrics.names(fabric), gpu_networking=fabric.networking,
+        subnetwork="train", gpu_subnetworks=networking.names(fabric), gpu_networking=fabric.networking,
         placement_policy="together", check_network=False, **more,
     )  # fmt: skip
 
 
 def recipe_of(shape):
-    return fabrics.recipe(catalog.fabrics(shape)[0], backend_of(shape)._settings, zone_of(shape))
+    return networking.recipe(catalog.fabrics(shape)[0], backend_of(shape)._settings, zone_of(shape))
 
 
 ALIKE = {}
@@ -174,6 +174,6 @@ def _is_planned_and_made(cloud, trainer, shape, folder):
     assert len(made) == 2
     for nics in made:
         named = [nic["subnetwork"].rpartition("/")[2] for nic in nics]
-        assert named == ["train", *fabrics.names(fabric)]
+        assert named == ["train", *networking.names(fabric)]
         assert [nic["nicType"] for nic in nics] == ["GVNIC", *fabric.nics]
     job.cancel()

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from gputrain import JobError, JobFailedError, Local, Trainer
-from gputrain.backends import results
+from gputrain.backends import agent_reports as results
 from gputrain.lifecycle import State
 
 
@@ -50,9 +50,7 @@ def test_a_job_whose_rank_left_with_75_by_itself_says_so(tmp_path):
     with pytest.raises(JobFailedError) as caught:
         run(tmp_path, "import sys\nsys.exit(75)\n").result(timeout=60)
     assert caught.value.kind == "stopped"
-    assert (
-        "exit code 75, which says that it was asked to stop and has saved, and no agent" in caught.value.why
-    )
+    assert "75, which says that it was asked to stop and has saved, and nobody had" in caught.value.why
 
 
 def test_reports_are_those_of_rank_0(tmp_path):

@@ -1,0 +1,359 @@
+"""What node agents and keepers write: log lines, results, stacks and status, the same on every platform."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+
+from gputrain import causes
+from gputrain.backends.base import Bundle, LogLine
+from gputrain.causes import Cause
+from gputrain.entrypoint import contract
+from gputrain.keeper import status as words
+from gputrain.lifecycle import Failure, State
+from gputrain.spec import TrainingSpec, format_duration
+from gputrain.times import moment_of
+
+KINDS: Mapping[str, Cause] = {
+    contract.EXCEPTION: causes.EXCEPTION,
+    contract.SIGNAL: causes.SIGNAL,
+    contract.EXIT: causes.EXIT,
+    contract.LEFT_EARLY: causes.LEFT_EARLY,
+    contract.OUT_OF_MEMORY: causes.OUT_OF_MEMORY,
+    contract.GPU_MEMORY: causes.GPU_OUT_OF_MEMORY,
+    contract.GPU_FAULT: causes.GPU_FAULT,
+    contract.HANG: causes.HANG,
+    contract.NODE_MISSING: causes.NODE_MISSING,
+    contract.NODE_LOSS: causes.NODE_LOST,
+    contract.STOP_IGNORED: causes.STOPPED,
+    contract.REFUSED: causes.ENVIRONMENT,
+    contract.UNMET: causes.REQUIREMENTS,
+}
+"""The agents' words, all of them; one of a later agent keeps its own."""
+SIGNALS: Mapping[str, Cause] = {"SIGKILL": causes.KILLED} | dict.fromkeys(
+    ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT"), causes.CRASHED
+)
+LONG_S = 60.0
+"""A silence that is worth telling at the end of a job."""
+LONGEST_S = 1e9
+"""Nothing is silent for longer; what says so is no silence."""
+_ABOUT_NODES = (contract.NODE_LOSS, contract.NODE_MISSING)
+
+
+MOST_BYTES = 8 << 20
+"""Of an answer; the stacks of a node's ranks take some kilobytes each."""
+_TEXTS = ("collective", "place", "trace", "absent")
+_COUNTS = ("rank", "local_rank")
+
+
+def read_result(told: object) -> Mapping[str, Any]:
+    """A result document, read where anybody may have written it.
+
+    A field that is not what an agent writes there is as good as not there; of what is no document nothing is.
+
+    >>> read_result({"node_rank": [1], "state": "done", "stop": True})
+    {'state': 'done'}
+    """
+    return _fields(told, _RESULT) or {}
+
+
+def whole(value: object) -> int | None:
+    """A count, a rank or a code; None for anything else."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31
+    return int(value) if is_one else None  # type: ignore[call-overload]
+
+
+def text(value: object) -> str | None:
+    """A text that can be written down; None for anything else."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else None
+
+
+def _seconds(value: object) -> float | None:
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
+    return float(value) if is_one else None  # type: ignore[arg-type]
+
+
+def _lines(value: object) -> list[str] | None:
+    return [line for one in value if (line := text(one)) is not None] if isinstance(value, list) else None
+
+
+def _fields(told: object, forms: Mapping[str, Callable[[object], object]]) -> dict[str, Any] | None:
+    if not isinstance(told, Mapping):
+        return None
+    found = ((name, read(told[name])) for name, read in forms.items() if name in told)
+    return {name: value for name, value in found if value is not None}
+
+
+_CAUSE = {
+    contract.C_KIND: text, contract.C_RANK: whole, contract.C_NODE_RANK: whole, contract.C_EXIT_CODE: whole,
+    contract.C_SIGNAL: text, contract.C_MESSAGE: text, contract.C_TRACEBACK: text,
+    contract.C_LAST_LINES: _lines,
+}  # fmt: skip
+_STOP = {"reason": text, "node_rank": whole}
+_RESULT: Mapping[str, Callable[[object], object]] = {
+    contract.R_NODE_RANK: whole,
+    contract.R_STATE: text,
+    contract.R_EXIT_CODE: whole,
+    contract.R_ATTEMPT: text,
+    contract.R_CAUSE: lambda told: _fields(told, _CAUSE),
+    contract.R_STOP: lambda told: _fields(told, _STOP),
+    contract.R_LOST_LINES: whole,
+    contract.R_SILENT_S: _seconds,
+    contract.R_STARTED_AT: text,
+    contract.R_ENDED_AT: text,
+}
+
+
+def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
+    """The failure that the result documents of one attempt blame; None where none blames anything.
+
+    The agents agree, unless one of them was cut off: then what a rank did comes before the loss of a node,
+    and the lower node rank speaks first.
+    """
+    ordered = sorted(map(read_result, documents), key=lambda one: one.get(contract.R_NODE_RANK, 0))
+    blamed = [cause for one in ordered if (cause := one.get(contract.R_CAUSE))]
+    of_ranks = [cause for cause in blamed if cause.get(contract.C_KIND) not in _ABOUT_NODES]
+    chosen = (of_ranks or blamed)[:1]
+    return _failure(chosen[0]) if chosen else None
+
+
+def silence(documents: Sequence[Mapping[str, Any]]) -> str:
+    """How long no rank had said anything when all were asked to stop; empty where that was not long."""
+    ages = [age for one in documents if (age := one.get(contract.R_SILENT_S)) is not None]
+    youngest = min(ages, default=0.0)
+    told = format_duration(timedelta(seconds=int(youngest)))
+    return f"no rank had said anything for {told}" if youngest >= LONG_S else ""
+
+
+def asked_by(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Who asked ranks to stop that have saved, as far as their agents know."""
+    reasons = (one.get(contract.R_STOP, {}).get("reason") for one in documents)
+    return f"it was stopped: {next(filter(None, reasons), 'from outside')}"
+
+
+def _failure(cause: Mapping[str, Any]) -> Failure:
+    return Failure(
+        kind=_kind(cause),
+        message=cause.get(contract.C_MESSAGE, ""),
+        rank=cause.get(contract.C_RANK),
+        node_rank=cause.get(contract.C_NODE_RANK),
+        exit_code=cause.get(contract.C_EXIT_CODE),
+        traceback=cause.get(contract.C_TRACEBACK, ""),
+        last_lines=tuple(cause.get(contract.C_LAST_LINES, ())),
+    )
+
+
+def _kind(cause: Mapping[str, Any]) -> str:
+    kind: str = cause.get(contract.C_KIND, "")
+    known = KINDS.get(kind)
+    if known is causes.SIGNAL:
+        known = SIGNALS.get(cause.get(contract.C_SIGNAL, ""), known)
+    return kind if known is None else known.kind
+
+
+def read_line(text: str, node_rank: int) -> LogLine:
+    """One line of an agent's log; text that is no JSON object is a message as it stands.
+
+    >>> read_line('{"message": "loading", "rank": 3, "severity": "INFO"}', node_rank=1).rank
+    3
+    """
+    try:
+        fields = json.loads(text) if text.startswith("{") else None
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        return LogLine(message=text, node_rank=node_rank)
+    rank = fields.get("rank")
+    return LogLine(
+        message=str(fields.get("message", text)),
+        rank=rank if isinstance(rank, int) else None,
+        node_rank=node_rank,
+        severity=str(fields.get("severity", "INFO")).upper(),
+        time=moment_of(fields.get("time")),
+    )
+
+
+def of_agents(spec: TrainingSpec) -> dict[str, str]:
+    """The variables; what is not asked for is left out."""
+    asked = {contract.LAUNCHER: spec.launcher.value, contract.LOG_FORMAT: "json"}
+    if spec.keep_outputs:
+        asked[contract.KEEP_OUTPUTS] = "1"
+    if spec.min_nodes is not None:
+        asked[contract.MIN_NODES] = str(spec.min_nodes)
+    if spec.hang_timeout is not None:
+        asked[contract.HANG_TIMEOUT] = f"{spec.hang_timeout.total_seconds():g}"
+    return asked
+
+
+def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """What the loader and the prelude are told.
+
+    Args:
+        bucket: the name of the one that the code lies in.
+        addresses: of Cloud Storage and Secret Manager.
+    """
+    return {
+        "storage": addresses["storage"],
+        "secretmanager": addresses["secretmanager"],
+        "bucket": bucket,
+        "object": bundle.location.removeprefix(f"gs://{bucket}/"),
+        "sha256": bundle.sha256,
+        "argv": list(bundle.argv),
+        "requirements": list(spec.requirements),
+        "secrets": dict(spec.secrets),
+    }
+
+
+def as_word(told: Any) -> str:
+    """JSON as an argument that nobody reads as more than text: Kubernetes would replace $(NAME).
+
+    >>> "$" in as_word({"argv": ["$(HOME)"]})
+    False
+    """
+    return json.dumps(told, sort_keys=True).replace("$", "\\u0024")
+
+
+def node_of(name: str, nonce: str) -> int | None:
+    """The node whose answer has this name; None for anything else."""
+    found = re.search(rf"stacks-{re.escape(nonce)}-(\d{{1,6}})\.json$", name)
+    return int(found[1]) if found else None
+
+
+def read_standings(content: bytes, node_rank: int) -> tuple[Mapping[str, Any], ...]:
+    """The ranks of an answer, read where anybody may have written it; what is no rank of one is left out.
+
+    >>> read_standings(b'{"ranks": [{"rank": 1, "trace": "x"}, {"rank": "two"}]}', 0)[0]["rank"]
+    1
+    """
+    try:
+        told = json.loads(content)
+    except (ValueError, RecursionError):
+        return ()
+    ranks = told.get("ranks") if isinstance(told, dict) else None
+    found = [one for one in ranks if isinstance(one, dict)] if isinstance(ranks, list) else []
+    return tuple(_standing(one, node_rank) for one in found if whole(one.get("rank")) is not None)
+
+
+def _standing(told: Mapping[str, Any], node_rank: int) -> Mapping[str, Any]:
+    recorded = told.get("recorded")
+    groups = recorded.items() if isinstance(recorded, dict) else ()
+    return {
+        "node_rank": node_rank,
+        **{name: whole(told.get(name)) or 0 for name in _COUNTS},
+        **{name: text(told.get(name)) or "" for name in _TEXTS},
+        "recorded": {str(text(group)): one for group, value in groups if (one := _counts(value))},
+    }
+
+
+def _counts(told: object) -> Mapping[str, Any] | None:
+    if not isinstance(told, dict) or whole(told.get("begun")) is None:
+        return None
+    return {
+        "begun": told["begun"],
+        "done": whole(told.get("done")) or 0,
+        "name": text(told.get("name")) or "",
+    }
+
+
+CAUSES: Mapping[str, Cause] = {
+    words.CANCELLED: causes.CANCELLED,
+    words.RUN_LIMIT: causes.TIME_LIMIT,
+    words.WAIT_LIMIT: causes.WAIT_LIMIT,
+    words.BOOT: causes.BOOT,
+    words.ABSENT: causes.BOOT,
+    words.RESTARTED: causes.REBOOTED,
+    words.HALTED: causes.STOPPED,
+    words.SUPERSEDED: causes.CANCELLED,
+}
+"""Why a keeper ended its agents, or did not start them; what is superseded is an attempt, not its job. The
+other words say of themselves nothing of the job: a peer ended, or the machine goes down."""
+
+_STATES = {
+    words.WAITING: State.QUEUED,
+    words.STARTING: State.PROVISIONING,
+    words.RUNNING: State.RUNNING,
+    words.STOPPING: State.STOPPING,
+    words.INTERRUPTED: State.INTERRUPTED,
+}
+
+
+@attrs.frozen(kw_only=True)
+class Status:
+    """How far a job, or one node of it, has come."""
+
+    raw: Mapping[str, Any]
+    phase: str
+    """One of `PHASES`; empty where that cannot be read."""
+    why: str
+    attempt: int
+    message: str
+    exit_code: int | None
+    lost: Mapping[int, int]
+    """The nodes whose agent a signal ended, and the signal."""
+    lost_lines: int
+    """Lines of the log that the keeper could not write down."""
+    disk_was_full: bool
+    result: Mapping[str, Any]
+    """The agent's result document, where the keeper passes it on."""
+
+    def at(self, phase: str) -> datetime | None:
+        """When it came to a phase."""
+        return moment_of(self.raw.get(f"{phase}_at"))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its keeper has ended."""
+        return self.phase == words.ENDED
+
+    @property
+    def has_started(self) -> bool:
+        """Whether ranks run, or ran."""
+        return self.phase in (words.RUNNING, words.STOPPING, words.ENDED)
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why the keeper ended it; None where it did not."""
+        return CAUSES.get(self.why) if self.is_over else None
+
+    @property
+    def state(self) -> State | None:
+        """What that is for the job as a whole; None where it cannot be read."""
+        if not self.is_over:
+            return _STATES.get(self.phase)
+        if self.exit_code == 0:
+            return State.SUCCEEDED
+        return self.cause.state if self.cause else State.FAILED
+
+
+def read(told: Mapping[str, Any]) -> Status:
+    """The status that a document tells."""
+    is_known = told.get("schema") == words.SCHEMA and told.get("phase") in words.PHASES
+    lost = told.get("lost")
+    pairs = lost.items() if isinstance(lost, Mapping) else ()
+    return Status(
+        raw=told,
+        phase=told["phase"] if is_known else "",
+        why=text(told.get("why")) or "",
+        attempt=whole(told.get("attempt")) or 0,
+        message=text(told.get("message")) or "",
+        exit_code=whole(told.get("exit_code")),
+        lost={int(node): whole(number) or 0 for node, number in pairs if re.fullmatch("[0-9]{1,6}", node)},
+        lost_lines=max(0, whole(told.get("lost_lines")) or 0),
+        disk_was_full=told.get("disk_was_full") is True,
+        result=read_result(told.get("result")),
+    )
+
+
+def losses(told: Sequence[Status], results: Sequence[Mapping[str, Any]]) -> str:
+    """What of the log is not kept, which is said however well the job ended; empty where all is."""
+    counts = [one.get(contract.R_LOST_LINES, 0) for one in results]
+    lines = sum(counts) + sum(one.lost_lines for one in told)
+    if lines:
+        return f"{lines} lines of the log were lost: they could not be written"
+    is_full = any(one.disk_was_full for one in told)
+    return "the disk was full, and lines of the log may be lost" if is_full else ""

@@ -1,0 +1,232 @@
+"""Gangs in Google's flex-start queue: a template, an empty group, and one request for all of its VMs.
+
+Google serves the request whole, or makes nothing of it. It bills from the VMs on, keeps no deadline of its
+own, and never makes a VM anew where repairs are off. All three things bear one name, of one attempt.
+
+::
+
+    template  ->  group of size 0  ->  resize request   CREATING, ACCEPTED   it waits, and costs nothing
+                                                        SUCCEEDED            all VMs are there
+                                                        FAILED               none is; VMs it had are removed
+    the end, in the other order: the request is cancelled, the group goes with its VMs, then the template
+
+Source: "About resize requests in a MIG", "Turn off repairs in a MIG", compute v1 reference, read 2026-11-22.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gputrain import causes
+from gputrain.backends.base import Machine, Status
+from gputrain.backends.compute.calls import EVERY_S, Calls, errors_of, is_taken, message, plain, raise_first
+from gputrain.backends.compute.request import AttemptVms, read_note
+from gputrain.backends.compute.settings import NAME
+from gputrain.backends.google import cause_of
+from gputrain.errors import RequestError, TransientError
+from gputrain.google import Listing, MissingError, PreconditionError, most_severe, operation_error, to_error
+from gputrain.google.errors import shorten
+from gputrain.google.forms import Json, mapping, mappings
+from gputrain.jobstore import JobRecord, Wanted
+from gputrain.lifecycle import Failure, State
+from gputrain.retry import LOOK, WRITE
+from gputrain.spec import TrainingSpec
+from gputrain.times import Since
+
+WAITS = frozenset({"CREATING", "ACCEPTED"})
+MADE_S = 120.0
+"""How long a template, an empty group or a request may take to be written down."""
+LEAVES_S = 600.0
+"""How long a group may take to go with its VMs."""
+LOOK_EVERY_S = 2.0
+STATUS = "QUEUE"
+"""What a machine is called that is none yet."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class FlexQueue:
+    """The flex-start queue of one project, for gangs."""
+
+    calls: Calls
+
+    def join(self, vms: AttemptVms, body: Mapping[str, Any]) -> None:
+        """Ask for all VMs of an attempt; twice is once.
+
+        Raises:
+            AccessError, RequestError, CapacityError: as Compute Engine answers; some of it may be made.
+            TransientError: no answer came.
+        """
+        zone = vms.zone
+        template = {"instance_template_resource": message("template", body["template"])}
+        self._make(vms, "template", self._templates().insert_unary, template)
+        group = {"zone": zone, "instance_group_manager_resource": message("group", body["group"])}
+        self._make(vms, "group", self._groups().insert_unary, group)
+        request = message("resizeRequests", body["resource"])
+        asked = {"instance_group_manager_resize_request_resource": request}
+        within = {"zone": zone, "instance_group_manager": vms.queue}
+        self._make(vms, "request", self._requests().insert_unary, {**within, **asked})
+
+    def request(self, vms: AttemptVms) -> Json | None:
+        """The request as it is; None where there is none."""
+        try:
+            return self.calls.access.get(
+                self._url(vms.zone, f"{vms.queue}/resizeRequests/{vms.queue}"),
+                action=f"look at the queue for {vms.job_id}",
+                policy=LOOK,
+                params={"fields": "name,state,status,creationTimestamp"},
+            )
+        except MissingError:
+            return None
+
+    def leave(self, zone: str, name: str) -> None:
+        """Have a request go, and its group with all VMs."""
+        asked = {"zone": zone, "instance_group_manager": name}
+        # One that is being served, or at its end, cannot be cancelled: its group can be removed.
+        with contextlib.suppress(MissingError, RequestError):
+            self._write(
+                self._requests().cancel_unary, {**asked, "resize_request": name}, f"leave the queue in {zone}"
+            )
+        with contextlib.suppress(MissingError):
+            self._write(self._groups().delete_unary, asked, f"remove the group {name}")
+
+    def remove(self, zone: str, name: str, *, within_s: float = LEAVES_S) -> None:
+        """Remove a request, its group with all VMs, and the template.
+
+        Raises:
+            TransientError: the group was not gone in this time, and its template cannot go before it.
+        """
+        self.leave(zone, name)
+        since = Since(self.calls.access.now)
+        while self._has_group(zone, name) or not self._remove_template(name):
+            if since.seconds > within_s:
+                raise TransientError(f"the group {name} in {zone} is not gone after {within_s:g} s")
+            self.calls.access.sleep(LOOK_EVERY_S)
+
+    def left(self, home: str) -> Listing[Machine]:
+        """All of a home of which something is in the queue."""
+        found = self.calls.access.list_all(
+            self.calls.url("global/instanceTemplates"),
+            action="list leftovers of queued VM groups",
+            params={"filter": f'description eq "gputrain .*home={home}.*"', "fields": _FIELDS},
+            policy=LOOK,
+        )
+        notes = ((str(one.get("name")), read_note(one.get("description"))) for one in found.items)
+        machines = (
+            Machine(
+                backend=NAME, name=name, place=note["zone"], job_id=note["job"],
+                attempt=note.get("attempt", ""), status=STATUS, price=None,  # what waits is free
+            )
+            for name, note in notes
+            if note.get("home") == home and note.get("job") and note.get("zone")
+        )  # fmt: skip
+        return Listing(tuple(machines), found.missing)
+
+    def _make(self, vms: AttemptVms, what: str, call: Any, asked: Mapping[str, Any]) -> None:
+        """Make one of the three, and see that it is there. One of its name is of this very attempt."""
+        action = f"queue {vms.job_id} in {vms.zone} ({what})"
+        request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{vms.queue} {what}"))
+        with contextlib.suppress(PreconditionError):
+            operation = self._write(call, {**asked, "request_id": request_id}, action)
+            ended = self._end_of(vms.zone if "zone" in asked else "", operation)
+            if not is_taken(errors := errors_of(ended)):
+                raise_first(errors, ended, action, zone=vms.zone, access=self.calls.access)
+
+    def _end_of(self, zone: str, operation: Json) -> Json:
+        scope = f"zones/{zone}" if zone else "global"
+        url = self.calls.url(f"{scope}/operations/{operation['name']}")
+        since = Since(self.calls.access.now)
+        while operation.get("status") != "DONE":
+            if since.seconds > MADE_S:
+                raise TransientError(f"{operation['name']} is not done after {MADE_S:g} s")
+            self.calls.access.sleep(EVERY_S)
+            operation = self.calls.access.get(url, action=f"look at the operation {operation['name']}")
+        return operation
+
+    def _has_group(self, zone: str, name: str) -> bool:
+        action = f"look whether the group {name} is there"
+        try:
+            self.calls.access.get(
+                self._url(zone, name), action=action, policy=LOOK, params={"fields": "name"}
+            )
+        except MissingError:
+            return False
+        return True
+
+    def _remove_template(self, name: str) -> bool:
+        """Whether a template is gone, or goes now: one is in use until its group is gone everywhere."""
+        try:
+            asked = {"instance_template": name}
+            self._write(self._templates().delete_unary, asked, f"remove the template {name}")
+        except MissingError:
+            return True
+        except RequestError:
+            return False
+        return True
+
+    def _write(self, call: Any, asked: Mapping[str, Any], action: str) -> Json:
+        project = self.calls.access.project
+        return self.calls.access.tried(
+            lambda: plain(call(request={"project": project, **asked}, timeout=WRITE.call_s, retry=None)),
+            action=action,
+            policy=WRITE,
+            place=str(asked.get("zone", "")),
+        )
+
+    def _url(self, zone: str, path: str) -> str:
+        return self.calls.url(f"zones/{zone}/instanceGroupManagers/{path}")
+
+    def _templates(self) -> Any:
+        return self.calls.client("InstanceTemplatesClient")
+
+    def _groups(self) -> Any:
+        return self.calls.client("InstanceGroupManagersClient")
+
+    def _requests(self) -> Any:
+        return self.calls.client("InstanceGroupManagerResizeRequestsClient")
+
+
+def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: float) -> Status | None:
+    """Where a request stands; None where its VMs tell more: it was served, or there is none."""
+    attempt = record.attempt
+    assert attempt is not None, "it has an attempt"
+    state, status = str((request or {}).get("state", "")), mapping((request or {}).get("status"))
+    if state in WAITS:
+        if is_late(record, now):
+            return queue_ended(causes.WAIT_LIMIT, causes.WAIT_LIMIT.title)
+        told = f"{len(attempt.names)} {attempt.option.machine_type} wait in Google's queue, all or none,"
+        last = mappings(mapping(mapping(status.get("lastAttempt")).get("error")).get("errors"))
+        detail = "; ".join([f"{told} and cost nothing", *(shorten(one.get("message")) for one in last[:1])])
+        return Status(state=State.QUEUED, exists=True, is_whole=True, detail=detail)
+    if state == "FAILED":  # Google gave it up, and removed what it had made
+        errors = mappings(mapping(status.get("error")).get("errors"))
+        details = [operation_error(one, place=attempt.option.place) for one in errors]
+        error = most_severe(to_error(one, f"make the VMs of {record.job_id}") for one in details)
+        if error is None:
+            return queue_ended(causes.STOCKOUT_REGION, "Google gave the request up")
+        cause = cause_of(type(error)) or causes.of(error.kind)
+        return queue_ended(cause, ": ".join(filter(None, [error.what, error.why])))
+    if state == "CANCELLED":
+        cause = causes.CANCELLED if record.wanted is Wanted.CANCEL else causes.STOPPED_BY_PERSON
+        return queue_ended(cause, cause.title)
+    return None
+
+
+def is_late(record: JobRecord, now: float) -> bool:
+    """Whether a job has waited in a queue for as long as it may."""
+    asked_at = record.attempt.at if record.attempt is not None else now
+    longest = TrainingSpec.from_dict(record.spec).longest_queue.total_seconds()
+    return now - (record.waiting_since or asked_at) >= longest
+
+
+def queue_ended(cause: causes.Cause, message: str) -> Status:
+    """The status of an attempt that never had its VMs."""
+    failure = Failure(kind=cause.kind, message=message)
+    return Status(state=cause.state, exists=True, cause=cause, detail=message, failure=failure)
+
+
+_FIELDS = "items(name,description),nextPageToken,warning"

@@ -1,0 +1,468 @@
+"""The request that makes the VMs of an attempt, and what tells them from those of another.
+
+An attempt's id is in the name of every VM, in its label, and in the folder where its guests write. So a VM
+is never taken for one of another attempt, whoever made it and however late it came. Names are chosen before
+anything exists, so the address of node 0 is known when the first VM boots.
+
+A request is Google's own JSON. For N VMs it is one ``bulkInsert`` with names of our choice and ``minCount``
+= N: all or none. What may wait in Google's flex-start queue is asked for otherwise: one VM by ``insert``,
+which alone takes ``requestValidForDuration``, and a group by a resize request for all its names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+
+from gputrain.backends.agent_reports import of_agents, of_code
+from gputrain.backends.base import Bundle, Request
+from gputrain.backends.compute import images, networking
+from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.settings import ComputeSettings
+from gputrain.backends.google import RESERVATION_KEY, check_image, shape_of
+from gputrain.catalog import (
+    ANY_RESERVATION,
+    CompactPlacement,
+    Fabric,
+    ProvisioningModel,
+    Service,
+    Shape,
+    nccl_defaults,
+)
+from gputrain.entrypoint import contract
+from gputrain.fields import invalid
+from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, Api, our_labels
+from gputrain.google.compute_lists import affinity_value
+from gputrain.google.registry import by_digest, resolve_digest
+from gputrain.google.storage import BucketPrefix
+from gputrain.jobstore import Attempt, JobRecord, RecordError
+from gputrain.keeper import texts
+from gputrain.planning import Candidate
+from gputrain.spec import TrainingSpec
+
+MODELS: Mapping[ProvisioningModel, str] = {
+    ProvisioningModel.STANDARD: "STANDARD",
+    ProvisioningModel.SPOT: "SPOT",
+    ProvisioningModel.FLEX_START: "FLEX_START",
+    ProvisioningModel.RESERVATION_BOUND: "RESERVATION_BOUND",
+}
+"""Google's words. Source: google-cloud-compute 1.56.0, ``Scheduling.ProvisioningModel``, read 2026-11-20."""
+
+SHORTEST_LIMIT_S = 30
+"""The least ``maxRunDuration`` that Compute Engine takes; the guest keeps shorter limits by itself."""
+
+SHORTEST_QUEUED_S = 600
+"""The same of VMs that come by a resize request. Source: gcloud reference, read 2026-11-22."""
+
+LONGEST_QUEUE_S = 7200
+"""The longest that a flex-start VM waits for capacity (``requestValidForDuration``); seen in threads."""
+
+SPOT_NOTICE_S = 120
+"""Between the metadata server's word and the power button, for Spot VMs. Source: release notes 2026-09-30."""
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+JOB_KEY = "gputrain-job"
+CODE_KEY = "gputrain-code"
+"""Where the startup script reads what to fetch first: the address of the job's code, and its hash."""
+
+_startup = cache(texts.startup)
+
+SCHEMA = 1
+JOIN_S = 600
+"""How long nodes may take to meet beyond the wait for the driver: images come, requirements are installed.
+
+A node that died on the way holds the others no longer than that; the agent's own patience is half an hour.
+"""
+BOOT_S = 300
+"""How long a node waits for the first word of another: all VMs of a job run before one of them counts."""
+
+_NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@attrs.frozen(kw_only=True)
+class AttemptVms:
+    """The VMs of one attempt, as they are known before they are asked for."""
+
+    job_id: str
+    attempt: str
+    """Its id."""
+    zone: str
+    names: tuple[str, ...]
+    """By node rank."""
+    is_queued: bool = False
+    """They wait in Google's flex-start queue, and come all together."""
+
+    @classmethod
+    def of(cls, record: JobRecord) -> AttemptVms:
+        """Those of a record's attempt. RecordError: its place or names stand for nothing on Google Cloud."""
+        attempt = record.attempt
+        assert attempt is not None, "it has an attempt"
+        zone, count = attempt.option.place, len(attempt.names)
+        endings = [f"-{attempt.id}-{rank}" for rank in range(count)]
+        is_ours = count and all(name.endswith(end) for name, end in zip(attempt.names, endings))
+        if not is_ours or not all(map(_NAME.fullmatch, (zone, *attempt.names))):
+            raise RecordError(
+                f"the record of {record.job_id} names no VMs of gputrain",
+                why=f"{', '.join(attempt.names)[:80]!r} in {zone[:40]!r}",
+                fix="find out who can write to the bucket",
+            )
+        is_queued = attempt.option.model == "flex-start" and count > 1
+        return cls(
+            job_id=record.job_id, attempt=attempt.id, zone=zone, names=attempt.names, is_queued=is_queued
+        )
+
+    @classmethod
+    def to_be(cls, request: Request) -> AttemptVms:
+        """Those that a request would make."""
+        return cls(
+            job_id=request.job_id, attempt=request.attempt.id, zone=request.body["zone"],
+            names=request.attempt.names, is_queued=request.body["method"] == "resizeRequests",
+        )  # fmt: skip
+
+    @property
+    def queue(self) -> str:
+        """The name of their template, their group and their request in Google's queue."""
+        return queue_name(self.names)
+
+    def are_of(self, vm: Mapping[str, Any]) -> bool:
+        """Whether a VM was made for this attempt, by its name and its label."""
+        return vm.get("name") in self.names and (vm.get("labels") or {}).get(LABEL_ATTEMPT) == self.attempt
+
+    def folder(self, bucket: BucketPrefix) -> str:
+        """Where their guests write; ends in ``/``."""
+        return bucket.object_name("jobs", self.job_id, self.attempt, "")
+
+    def ssh_command(self, project: str, node_rank: int) -> str:
+        """The command with which a person gets to a VM, through Identity-Aware Proxy."""
+        words = ["gcloud", "compute", "ssh", self.names[node_rank], "--project", project]
+        return shlex.join([*words, "--zone", self.zone, "--tunnel-through-iap"])
+
+
+def queue_name(names: Sequence[str]) -> str:
+    """What the VMs of an attempt bear in Google's queue: what their names have in common.
+
+    >>> queue_name(["bert-x1y2-abc123-0", "bert-x1y2-abc123-1"])
+    'bert-x1y2-abc123'
+    """
+    return names[0].rpartition("-")[0]
+
+
+def note_of(**told: str) -> str:
+    """A description that says whose a thing is which takes no labels.
+
+    >>> note_of(job="bert", home="0a1b", zone="us-central1-a")
+    'gputrain job=bert home=0a1b zone=us-central1-a'
+    """
+    return " ".join(["gputrain", *(f"{key}={value}" for key, value in told.items())])
+
+
+def read_note(text: object) -> dict[str, str]:
+    """The same, read; empty for anything else.
+
+    >>> read_note("gputrain job=bert zone=us-central1-a")["zone"]
+    'us-central1-a'
+    """
+    first, *words = str(text).split(" ")
+    pairs = [word.partition("=") for word in words] if first == "gputrain" else []
+    return {key: value for key, _, value in pairs if value}
+
+
+def build(
+    calls: Calls, settings: ComputeSettings, job_id: str, spec: TrainingSpec, attempt: Attempt,
+    candidate: Candidate, bundle: Bundle,
+) -> Request:  # fmt: skip
+    """The request as it is sent: with what the images are today. Arguments as of `Backend.build_request`.
+
+    Raises:
+        NoWayOutError: the VMs would reach nothing.
+        RequestError, AccessError: an image is not there.
+    """
+    access = calls.access
+    addresses = {api.value: access.url(api) for api in (Api.STORAGE, Api.COMPUTE, Api.SECRETMANAGER)}
+    body = draft(settings, addresses, job_id, spec, attempt, candidate, bundle)
+    networking.check_ways_out(access, settings, body)
+    # Each image is asked for anew: its tag or family may have moved since the last submit.
+    (disk,), container = body["properties"]["disks"], body["job"]["image"]
+    source = images.newest(calls, disk["initializeParams"]["sourceImage"])
+    disks = [{**disk, "initializeParams": {**disk["initializeParams"], "sourceImage": source}}]
+    job = {**body["job"], "image": container and resolve_digest(access, container)}
+    whole = {**body, "job": job, "properties": {**body["properties"], "disks": disks}}
+    image = by_digest(job["image"] or "")
+    return Request(job_id=job_id, attempt=attempt, candidate=candidate, body=call(whole), image=image)
+
+
+def draft(
+    settings: ComputeSettings, addresses: Mapping[str, str], job_id: str, spec: TrainingSpec,
+    attempt: Attempt, candidate: Candidate, bundle: Bundle,
+) -> dict[str, Any]:  # fmt: skip
+    """What the VMs are made from. Pure: the same spec gives the same JSON, looked at in golden tests.
+
+    Args:
+        addresses: where the guest finds Cloud Storage, Compute Engine and Secret Manager.
+
+    Returns:
+        ``job``: the document that every VM reads; ``properties``: Google's ``InstanceProperties``;
+        ``queue_s``: how long Google may let it wait, 0 unless flex-start.
+    """
+    shape = shape_of(candidate, Service.COMPUTE)
+    if spec.image_name is not None:
+        check_image(spec.image_name, shape, Service.COMPUTE)
+    choice = networking.choose(shape, settings, candidate.num_nodes, spec.image_name, candidate.place)
+    choice.check()
+    queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
+    longest_s = int(spec.longest_queue.total_seconds())
+    labels = {LABEL_ATTEMPT: attempt.id, LABEL_OWNER: settings.home_label}
+    properties = _properties(spec, candidate, job_id, settings, choice.fabric)
+    return {
+        "zone": candidate.place,
+        "queue_s": min(longest_s, LONGEST_QUEUE_S) if queues else 0,
+        "properties": {**properties, "labels": {**our_labels(job_id, spec.labels), **labels}},
+        "job": {
+            **_document(settings, addresses, job_id, spec, candidate, bundle, choice.fabric),
+            "attempt": attempt.id,
+            "names": list(attempt.names),
+        },
+    }
+
+
+def call(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The one write that makes the VMs: its zone, the method of Compute Engine's ``instances``, its JSON.
+
+    Args:
+        body: what `draft` returned, with what only the cloud knows.
+    """
+    names = body["job"]["names"]
+    properties = {**body["properties"], "metadata": {"items": metadata(body["job"])}}
+    if (
+        len(names) > 1
+        and properties["scheduling"]["provisioningModel"] == MODELS[ProvisioningModel.FLEX_START]
+    ):
+        return {"zone": body["zone"], "method": "resizeRequests", **_queued_group(properties, body)}
+    if body["queue_s"]:
+        method, resource = "insert", _queued_vm(properties, body)
+    else:
+        method = "bulkInsert"
+        resource = {
+            "count": str(len(names)),
+            "minCount": str(len(names)),
+            "instanceProperties": properties,
+            "perInstanceProperties": {name: {} for name in names},
+        }
+    return {"zone": body["zone"], "method": method, "resource": resource}
+
+
+def _queued_group(properties: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The template, the empty group and the request for all of its VMs by their names."""
+    job = body["job"]
+    name = queue_name(job["names"])
+    note = note_of(
+        job=job["job_id"], home=properties["labels"][LABEL_OWNER], zone=body["zone"], attempt=job["attempt"]
+    )
+    return {
+        "template": {"name": name, "description": note, "properties": dict(properties)},
+        "group": {
+            "name": name,
+            "description": note,
+            "baseInstanceName": name,
+            "versions": [{"instanceTemplate": f"global/instanceTemplates/{name}"}],
+            "targetSize": 0,
+            "instanceLifecyclePolicy": {"defaultActionOnFailure": "DO_NOTHING"},  # a VM that left stays away
+        },
+        "resource": {
+            "name": name,
+            "description": note,
+            "instances": [{"name": one} for one in job["names"]],
+            "requestedRunDuration": properties["scheduling"]["maxRunDuration"],
+        },
+    }
+
+
+def _queued_vm(properties: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """``Instance`` of an insert: the same properties, with URLs where a template takes bare names."""
+    zone = body["zone"]
+    scope = f"zones/{zone}"
+    machine = f"{scope}/machineTypes/{properties['machineType']}"
+    instance = dict(properties, name=body["job"]["names"][0], machineType=machine)
+    disk = dict(properties["disks"][0])
+    init = dict(disk["initializeParams"])
+    init["diskType"] = f"{scope}/diskTypes/{init['diskType']}"
+    instance["disks"] = [{**disk, "initializeParams": init}]
+    if "guestAccelerators" in properties:
+        gpus = dict(properties["guestAccelerators"][0])
+        gpus["acceleratorType"] = f"{scope}/acceleratorTypes/{gpus['acceleratorType']}"
+        instance["guestAccelerators"] = [gpus]
+    instance["params"] = {"requestValidForDuration": {"seconds": str(body["queue_s"])}}
+    return instance
+
+
+def metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The items of a VM's metadata, by the document that it reads."""
+    code = told["order"]
+    place = f"{code['storage']}/storage/v1/b/{code['bucket']}/o/{quote(code['object'], safe='')}?alt=media"
+    values = {
+        "startup-script": _startup(),
+        CODE_KEY: f"{place} {code['sha256']}",
+        JOB_KEY: json.dumps(told, sort_keys=True),
+        "enable-oslogin": "TRUE" if told["os_login"] else "FALSE",
+        "block-project-ssh-keys": "TRUE",
+        "serial-port-enable": "FALSE",
+        images.INSTALL_DRIVER: "True",
+    }
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+def _properties(
+    spec: TrainingSpec, candidate: Candidate, job_id: str, settings: ComputeSettings, fabric: Fabric | None
+) -> dict[str, Any]:
+    shape = shape_of(candidate, Service.COMPUTE)
+    properties: dict[str, Any] = {
+        "description": f"gputrain job {job_id}",
+        "machineType": shape.machine_type,
+        "scheduling": _scheduling(candidate),
+        "disks": [_boot_disk(spec, shape, job_id, settings, fabric)],
+        "networkInterfaces": networking.interfaces(fabric, settings, candidate.place),
+        "serviceAccounts": [{"email": settings.service_account, "scopes": [SCOPE]}],
+        "shieldedInstanceConfig": {
+            "enableSecureBoot": settings.secure_boot,
+            "enableVtpm": True,
+            "enableIntegrityMonitoring": True,
+        },
+        "reservationAffinity": _reservation(spec, candidate),
+    }
+    if shape.is_attached:
+        count = int(shape.gpu_count)
+        kind = shape.gpu.accelerator_type
+        properties["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": count}]
+    if settings.network_tags:
+        properties["tags"] = {"items": list(settings.network_tags)}
+    policy = _placement(shape, candidate, settings)
+    if policy:
+        properties["resourcePolicies"] = [policy]
+    return properties
+
+
+def _is_queued_group(candidate: Candidate) -> bool:
+    return candidate.provisioning_model is ProvisioningModel.FLEX_START and candidate.num_nodes > 1
+
+
+def _scheduling(candidate: Candidate) -> dict[str, Any]:
+    model = candidate.provisioning_model or ProvisioningModel.STANDARD
+    shortest_s = SHORTEST_QUEUED_S if _is_queued_group(candidate) else SHORTEST_LIMIT_S
+    limit_s = max(int(candidate.max_run_duration.total_seconds()), shortest_s)
+    scheduling: dict[str, Any] = {
+        "provisioningModel": MODELS[model],
+        "maxRunDuration": {"seconds": str(limit_s)},
+        "instanceTerminationAction": "DELETE",
+        "onHostMaintenance": "TERMINATE",  # no machine with a GPU migrates live
+        "automaticRestart": False,  # a gang cannot take one VM back by itself
+    }
+    if model is ProvisioningModel.SPOT:
+        scheduling["preemptionNoticeDuration"] = {"seconds": str(SPOT_NOTICE_S)}
+    return scheduling
+
+
+def _boot_disk(
+    spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeSettings, fabric: Fabric | None
+) -> dict[str, Any]:
+    sold = shape.machine.boot_disk_types
+    if settings.disk_type is not None and settings.disk_type not in sold:
+        allowed = f"{' or '.join(sold)} on {shape.machine_type}"
+        raise invalid("disk_type", settings.disk_type, allowed, "leave it out")
+    key = {"diskEncryptionKey": {"kmsKeyName": settings.kms_key}} if settings.kms_key else {}
+    return {
+        "boot": True,
+        "autoDelete": True,
+        **key,
+        "initializeParams": {
+            "sourceImage": images.choose(
+                shape, settings, spec.image_name, fabric.networking if fabric else None
+            ),
+            "diskType": settings.disk_type or sold[0],
+            "diskSizeGb": str(settings.disk_gib),
+            "labels": our_labels(job_id, spec.labels),
+        },
+    }
+
+
+def _reservation(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
+    takes = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
+    if candidate.provisioning_model not in takes:
+        return {"consumeReservationType": "NO_RESERVATION"}
+    if spec.reservation in (None, ANY_RESERVATION):  # one that is open bills, whether somebody uses it or not
+        return {"consumeReservationType": "ANY_RESERVATION"}
+    return {
+        "consumeReservationType": "SPECIFIC_RESERVATION",
+        "key": RESERVATION_KEY,
+        "values": [affinity_value(spec.reservation)],
+    }
+
+
+def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) -> str:
+    """The policy that keeps the gang together, where one is named and the family takes one."""
+    wants = shape.machine.family.placement
+    if (
+        candidate.num_nodes > 1
+        and wants is CompactPlacement.NVLINK_DOMAIN
+        and settings.placement_policy is None
+    ):
+        raise invalid(
+            "placement_policy",
+            None,
+            "a compact policy with a GPU topology: without one the VMs share no NVLink",
+            "gcloud compute resource-policies create group-placement NAME --collocation collocated"
+            " --gpu-topology 1x72 --region REGION; then placement_policy='NAME'",
+        )
+    if candidate.num_nodes == 1 or wants is CompactPlacement.BY_RESERVATION:
+        return ""
+    return settings.placement_policy or ""
+
+
+def _document(
+    settings: ComputeSettings, addresses: Mapping[str, str], job_id: str, spec: TrainingSpec,
+    candidate: Candidate, bundle: Bundle, fabric: Fabric | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
+    shape, bucket = shape_of(candidate, Service.COMPUTE), settings.bucket
+    return {
+        "schema": SCHEMA,
+        "job_id": job_id,
+        "record": bucket.object_name("records", f"{job_id}.json"),
+        "folder": bucket.object_name("jobs", job_id, ""),
+        "zone": candidate.place,
+        "project": settings.project,
+        "gpus": shape.api_gpu_count,
+        "max_run_s": int(candidate.max_run_duration.total_seconds()),
+        "driver_wait_s": settings.driver_wait_s,
+        "boot_wait_s": BOOT_S,
+        "is_queued": _is_queued_group(candidate),
+        "image": spec.image_name,
+        "as_it_is": {"entrypoint": list(spec.entrypoint or ()), "args": list(spec.args)}
+        if spec.runs_image
+        else None,
+        "fabric": networking.document(fabric, settings),
+        "python": settings.python,
+        "os_login": settings.os_login,
+        "storage": addresses["storage"],
+        "compute": addresses["compute"],
+        "bucket": bucket.name,
+        "checkpoints": spec.checkpoint_dir or bucket.uri("jobs", job_id, "checkpoints"),
+        "output": spec.output_dir or bucket.uri("jobs", job_id, "output"),
+        "order": of_code(spec, bundle, bucket.name, addresses),
+        "env": {
+            contract.JOIN_TIMEOUT: str(settings.driver_wait_s + JOIN_S),
+            **nccl_defaults(shape),
+            **({contract.NCCL_NET: fabric.net} if fabric is not None else {}),
+            **spec.env,
+            contract.JOB_ID: job_id,
+            contract.NUM_NODES: str(candidate.num_nodes),
+            contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
+            **of_agents(spec),
+        },
+    }

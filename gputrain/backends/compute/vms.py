@@ -1,0 +1,255 @@
+"""The VMs of an attempt: made all together or not at all, ended, listed and removed, by their names.
+
+::
+
+    bulkInsert  ->  the operation's end    ->  well: they are there
+                                           ->  errors: removed and seen gone, then raised
+                ->  no answer              ->  unclear: the next look at the job tells what came of it
+
+The names hold the attempt's id, and are never used twice: whatever bears one is the attempt's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from gputrain import catalog
+from gputrain.backends.base import Machine, Request
+from gputrain.backends.compute.calls import (
+    EVERY_S,
+    Calls,
+    errors_of,
+    errors_of_members,
+    is_taken,
+    ours,
+    raise_first,
+)
+from gputrain.backends.compute.flex_queue import STATUS, FlexQueue
+from gputrain.backends.compute.reports import GuestReports
+from gputrain.backends.compute.request import MODELS, AttemptVms
+from gputrain.backends.compute.settings import NAME
+from gputrain.catalog import Price
+from gputrain.errors import AccessError, GputrainError, TransientError
+from gputrain.google import (
+    LABEL_ATTEMPT,
+    LABEL_JOB,
+    LABEL_OWNER,
+    Listing,
+    MissingError,
+    PreconditionError,
+    UnclearError,
+)
+from gputrain.google.forms import Json
+from gputrain.jobstore import JobRecord
+from gputrain.retry import ONCE, WRITE
+from gputrain.times import Since
+
+ROUND_S = 2.0
+GONE_S = 300.0
+"""How long VMs may take to go: the power button alone gives a guest two minutes."""
+SEEN_S = 60.0
+"""How long a VM that waits in Google's queue may take to be seen there."""
+GROUP_GONE_S = 20.0
+"""How long `Vms.remove` waits for a group to go, so that its template may."""
+
+_MODELS = {word: model for model, word in MODELS.items()}
+
+
+class LeftBehindError(UnclearError):
+    """VMs of a gang may be there, and could not be removed: no other place may be asked."""
+
+    kind = "left_behind"
+
+
+@attrs.define(kw_only=True, eq=False)
+class Vms:
+    """Makes, ends and lists the VMs of one project's attempts."""
+
+    calls: Calls
+    queue: FlexQueue
+    reports: GuestReports
+
+    def launch(self, request: Request) -> str:
+        """As of `Backend`: returns once all VMs are there, or wait in Google's queue; the zone."""
+        vms, body = AttemptVms.to_be(request), request.body
+        if vms.is_queued:
+            with self._undone(vms):
+                self.queue.join(vms, body)
+            return vms.zone
+        request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, vms.queue))
+        try:
+            operation = self.calls.start(vms.zone, body["method"], body["resource"], request_id)
+        except PreconditionError:  # a VM bears such a name, and so is this very attempt's
+            return vms.zone
+        with self._undone(vms):
+            if body["method"] == "insert":
+                self._see(vms, operation)
+            else:
+                self._follow(vms, operation)
+        return vms.zone
+
+    @contextlib.contextmanager
+    def _undone(self, vms: AttemptVms) -> Iterator[None]:
+        """Remove what is left of a try that is refused; of one that is unclear, the next look tells."""
+        try:
+            yield
+        except TransientError:
+            raise
+        except GputrainError as refusal:
+            try:
+                self.remove_all(vms)
+            except GputrainError as error:
+                raise LeftBehindError(
+                    f"unknown whether VMs of {vms.job_id} are left in {vms.zone}",
+                    why=f"{error.what}; they were removed because: {refusal.what}",
+                    fix=error.fix,
+                ) from error
+            raise
+
+    def _follow(self, vms: AttemptVms, operation: Json) -> None:
+        """Wait for the end of the operation, and raise its errors."""
+        try:
+            ended = self.calls.end_of(vms.zone, operation)
+        except GputrainError as error:
+            with contextlib.suppress(GputrainError):  # nobody may look: that is no refusal either
+                if len(self._there(vms)) == len(vms.names):
+                    return
+            what = f"unknown whether the VMs of {vms.job_id} were created"
+            raise UnclearError(what, why=error.what, fix=error.fix) from error
+        errors = errors_of(ended)
+        if errors and not is_taken(errors):
+            errors = (*errors, *errors_of_members(self.calls, vms.zone, ended))
+            self._raise(vms, errors, ended)
+
+    def _see(self, vms: AttemptVms, operation: Json) -> None:
+        """Wait until a VM is seen whose operation ends only when Google's queue has served it."""
+        since = Since(self.calls.access.now)
+        while self.calls.instance(vms.zone, vms.names[0]) is None:
+            operation = self.calls.operation(vms.zone, str(operation["name"]))
+            self._raise(vms, errors_of(operation), operation)
+            if since.seconds > SEEN_S:
+                raise UnclearError(f"{vms.names[0]} was asked for, and is not seen in {vms.zone}")
+            self.calls.access.sleep(EVERY_S)
+
+    def _raise(self, vms: AttemptVms, errors: tuple[Json, ...], operation: Json) -> None:
+        action = f"create the VMs in {vms.zone}"
+        raise_first(errors, operation, action, zone=vms.zone, access=self.calls.access)
+
+    def terminate(self, record: JobRecord, grace_s: float) -> None:
+        """As of `Backend`. The guests of ranks that run read in the record that they are to leave."""
+        vms = AttemptVms.of(record)
+        if not grace_s:
+            self.remove_all(vms)
+            return
+        there = self._there(vms)
+        saving = {name for name, vm in there.items() if vm["status"] == "RUNNING" and self._saves(vms, name)}
+        if vms.is_queued and not saving:
+            self.queue.leave(vms.zone, vms.queue)
+        self._delete(vms, {name: vm for name, vm in there.items() if name not in saving})
+
+    def _saves(self, vms: AttemptVms, name: str) -> bool:
+        report = self.reports.read(vms, vms.names.index(name))
+        return report is not None and report.told.has_started and not report.told.is_over
+
+    def remove_all(self, vms: AttemptVms) -> None:
+        """Remove all of an attempt, and see that it is gone.
+
+        Raises:
+            AccessError: something may not be deleted; all else is.
+            TransientError: something is there still.
+        """
+        try:
+            if vms.is_queued:  # first: it could make VMs that nobody sees yet
+                self.queue.remove(vms.zone, vms.queue)
+        finally:  # whoever is refused the queue may delete the VMs still
+            since, refused = Since(self.calls.access.now), None
+            while left := self._there(vms):
+                refused = self._delete(vms, left) or refused
+                if since.seconds > GONE_S:
+                    raise _left_behind(vms, sorted(left), refused)
+                self.calls.access.sleep(ROUND_S)
+
+    def _there(self, vms: AttemptVms) -> dict[str, Json]:
+        """The VMs that are there: as a list tells; what it shows nothing of is asked for by each name."""
+        found: Iterable[Json | None] = ()
+        if len(vms.names) > 1:
+            found = self.calls.instances(vms.zone, f"labels.{LABEL_ATTEMPT}={vms.attempt}").items
+        found = found or (self.calls.instance(vms.zone, name) for name in vms.names)
+        return {str(vm["name"]): vm for vm in found if vm is not None and vms.are_of(vm)}
+
+    def _delete(self, vms: AttemptVms, found: Mapping[str, Json]) -> GputrainError | None:
+        """Ask each to go, once; what was refused in passing, or since it is on its way out already.
+
+        Raises:
+            AccessError: one may not be deleted; all others were asked first.
+        """
+        refused, denied = None, None
+        for name in (name for name, vm in found.items() if vm["status"] != "STOPPING"):
+            try:
+                self.calls.delete(vms.zone, name, str(uuid.uuid4()), policy=ONCE)
+            except MissingError:  # noqa: PERF203  # each may be refused for itself
+                continue
+            except AccessError as error:
+                denied = error
+            except GputrainError as error:
+                refused = error
+        if denied is not None:
+            raise denied
+        return refused
+
+    def machines(self, home: str, job_id: str) -> Sequence[Machine]:
+        """As of `Backend`, of one home: VMs of another one have records that are not ours to read."""
+        listing = self.calls.all_instances(f"{ours()} AND labels.{LABEL_OWNER}={home}")
+        queued = self.queue.left(home)
+        vms = (_machine(vm) for vm in listing.items if vm["status"] != "STOPPING")  # it goes already
+        found = tuple(one for one in (*vms, *queued.items) if one.job_id.startswith(job_id))
+        whole = Listing(found, (*listing.missing, *queued.missing))
+        return whole.require_complete("list the VMs of every zone")
+
+    def remove(self, machines: Sequence[Machine]) -> None:
+        """As of `Backend`."""
+        refusals = []
+        for one in machines:
+            try:
+                if one.status == STATUS:
+                    self.queue.remove(one.place, one.name, within_s=GROUP_GONE_S)
+                else:
+                    self.calls.delete(one.place, one.name, str(uuid.uuid4()), policy=WRITE)
+            except MissingError:  # noqa: PERF203
+                continue
+            except GputrainError as error:  # what may not be removed keeps nothing else
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
+
+
+def _left_behind(vms: AttemptVms, left: Sequence[str], refused: GputrainError | None) -> LeftBehindError:
+    names = " ".join(left)
+    return LeftBehindError(
+        f"{len(left)} of {len(vms.names)} VMs of {vms.job_id} in {vms.zone} could not be deleted: {names}",
+        why="they are on their way out and do not go" if refused is None else refused.what,
+        fix=f"gcloud compute instances delete {names} --zone {vms.zone}; or trainer.clean_up()",
+    )
+
+
+def _machine(vm: Mapping[str, Any]) -> Machine:
+    zone, labels = str(vm["zone"]).rpartition("/")[2], vm["labels"]
+    return Machine(
+        backend=NAME, name=vm["name"], place=zone, job_id=labels[LABEL_JOB],
+        attempt=labels.get(LABEL_ATTEMPT, ""), status=vm["status"], price=_price(vm, zone),
+    )  # fmt: skip
+
+
+def _price(vm: Mapping[str, Any], zone: str) -> Price | None:
+    """Of one VM for an hour."""
+    machine = str(vm.get("machineType", "")).rpartition("/")[2]
+    model = _MODELS.get(vm.get("scheduling", {}).get("provisioningModel", ""))
+    shapes = catalog.shapes(machine_type=machine)
+    if model is None or len(shapes) != 1:
+        return None
+    return catalog.price(shapes[0], catalog.region_of(zone), model)

@@ -1,0 +1,250 @@
+"""What the folder of an attempt says: its status, and the lines of all nodes merged in the order of time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import attrs
+
+from gputrain import causes
+from gputrain.backends import agent_reports as reports
+from gputrain.backends.agent_reports import first_cause, losses
+from gputrain.backends.base import LogPage, Status
+from gputrain.backends.log_merge import USUAL_BYTES, Tail, merged
+from gputrain.entrypoint import contract
+from gputrain.errors import RequestError
+from gputrain.jobstore.folder import explained
+from gputrain.keeper import folder
+from gputrain.keeper.status import ENDED, RUNNING, STARTING
+from gputrain.lifecycle import Failure, State
+
+Document = Mapping[str, Any]
+LAST_LINES = 20
+_MOST_NODES = 10_000
+
+_KILLED = "its supervisor wrote no end: it was killed, or this machine was restarted"
+
+CHUNK_BYTES = 1 << 18
+"""How much of a node's log one page reads at most: a page stays small, however much a rank writes."""
+_SETTLES_S = 0.02
+"""Time between an agent's stamp on a line and the line in the file, at most."""
+_CLOCK_SLACK_S = 1.0
+
+
+def inspect(path: str) -> Status:
+    """What the folder of an attempt that was launched says."""
+    is_held = folder.is_held(path)  # before the state is read: a supervisor writes that, and then lets go
+    told = reports.read(folder.read_json(os.path.join(path, folder.STATE)) or {})
+    if told.state is None:
+        return Status(detail=f"what {path} says of its state cannot be read", raw={"state": told.raw})
+    if not told.is_over and is_held:
+        return _status(told, [], told.state, None, None)
+    documents = _results(path, told)
+    if told.is_over:
+        return _status(told, documents, told.state, _failure(path, told, documents), told.at(ENDED))
+    # The supervisor was killed, and the kernel has ended its agents and their ranks.
+    told, ended_at = attrs.evolve(told, message=""), _last_write(path)
+    if any(_is_success_of_node_0(one) for one in documents):
+        told = attrs.evolve(told, exit_code=contract.DONE)
+        return _status(told, documents, State.SUCCEEDED, None, ended_at)
+    failure = first_cause(documents) or Failure(kind=causes.LOST.kind, message=_KILLED)
+    return _status(told, documents, State.FAILED, failure, ended_at)
+
+
+def is_over(path: str) -> bool:
+    """Whether nothing of the attempt runs any more."""
+    state = inspect(path).state
+    return state is not None and state.is_terminal
+
+
+def _status(
+    told: reports.Status,
+    documents: list[Document],
+    state: State,
+    failure: Failure | None,
+    ended_at: datetime | None,
+) -> Status:
+    message = told.message or (failure.message if failure else "")
+    never_ran = told.exit_code in (None, contract.BAD_ENVIRONMENT, contract.NODE_LOST)
+    # An attempt may be over before its supervisor has seen that ranks run.
+    has_begun = state is State.INTERRUPTED or (told.is_over and not never_ran)
+    began = told.at(RUNNING) or (told.at(STARTING) if has_begun else None)
+    return Status(
+        state=state,
+        exists=True,
+        is_whole=not state.is_terminal,
+        cause=causes.of(failure.kind) if failure else None,
+        has_run=began is not None,
+        ran_s=max(0.0, (ended_at - began).total_seconds()) if ended_at and began else 0.0,
+        detail="; ".join(filter(None, [message, losses([told], documents)])),
+        failure=failure,
+        started_at=began,
+        ended_at=ended_at,
+        exit_code=told.exit_code,
+        restarts=told.attempt,
+        raw={"state": told.raw, "results": documents},
+    )
+
+
+def _is_success_of_node_0(document: Document) -> bool:
+    is_node_0 = document.get(contract.R_NODE_RANK) == 0
+    return is_node_0 and document.get(contract.R_STATE) == contract.STATE_DONE
+
+
+def _last_write(path: str) -> datetime | None:
+    """When a process of the attempt last wrote: no later than its end."""
+    names = [folder.STATE, *(folder.NODE_LOG.format(node_rank=rank) for rank in range(_node_count(path)))]
+    written = [os.path.getmtime(name) for one in names if os.path.exists(name := os.path.join(path, one))]
+    return datetime.fromtimestamp(max(written), tz=timezone.utc) if written else None
+
+
+def _failure(path: str, told: reports.Status, documents: list[Document]) -> Failure | None:
+    if told.state is State.SUCCEEDED:
+        return None
+    if told.cause is not None:
+        silent = reports.silence(documents) if told.cause is causes.TIME_LIMIT else ""
+        message = "; ".join(filter(None, (told.message or told.cause.title, silent)))
+        return Failure(kind=told.cause.kind, message=message, exit_code=told.exit_code)
+    found = first_cause(documents)
+    if found is not None and found.rank is not None:
+        return found
+    if told.lost:
+        node, number = min(told.lost.items())
+        message = f"the agent of node {node} was ended by {_name_of(number)}"
+        return Failure(kind=causes.NODE_LOST.kind, message=message, node_rank=node)
+    return found or _without_document(path, told, documents)
+
+
+def _name_of(number: int) -> str:
+    known = number in tuple(signal.Signals)
+    return signal.Signals(number).name if known else f"signal {number}"
+
+
+def _without_document(path: str, told: reports.Status, documents: list[Document]) -> Failure:
+    """An agent that could not even start says why in its log."""
+    code = told.exit_code
+    if code == contract.STOPPED:
+        return Failure(kind=causes.STOPPED.kind, message=reports.asked_by(documents), exit_code=code)
+    message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
+    if told.disk_was_full:
+        message = f"the disk that holds {path} was full"
+    lines = tuple(line.message for line in read_logs(path, "", is_over=True).lines)
+    return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
+
+
+def _results(path: str, told: reports.Status) -> list[Document]:
+    attempt = os.path.join(path, folder.ATTEMPT.format(attempt=told.attempt))
+    names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(_node_count(path))]
+    found = (folder.read_json(os.path.join(attempt, name)) for name in names)
+    return [reports.read_result(document) for document in found if document is not None]
+
+
+def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
+    """The next page of the job's log.
+
+    Args:
+        path: the job's folder.
+        cursor: of the page before; empty: the beginning.
+        is_over: the job writes no more, so the last lines need not wait for their peers.
+    """
+    offsets = _offsets(cursor, _node_count(path))
+    settled = float("inf") if is_over else time.time() - _SETTLES_S
+    tails = [_tail(path, node_rank, offset, is_over) for node_rank, offset in enumerate(offsets)]
+    page = merged(tails, settled)
+    for entry in page:
+        offsets[entry.node_rank] = entry.end
+    return LogPage(lines=tuple(entry.line for entry in page), cursor=",".join(map(str, offsets)))
+
+
+def near_end(path: str, lines: int) -> str:
+    """The cursor after which about so many lines of each node are left, of all nodes after one moment."""
+    nodes, lines = range(_node_count(path)), max(1, lines)
+    begins = [_near_end(path, rank, lines) for rank in nodes]
+    since = max((moment for offset, moment in begins if offset), default=0.0)
+    offsets = [_from(path, rank, begins[rank][0], since) for rank in nodes]
+    return ",".join(map(str, offsets)) if any(offset for offset, _ in begins) else ""
+
+
+def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, float]:
+    """Where the last lines of a node's log begin, and when the first of them was written."""
+    try:
+        with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
+            offset = max(0, file.seek(0, os.SEEK_END) - lines * USUAL_BYTES)
+            file.seek(offset)
+            offset += len(file.readline()) if offset else 0
+    except FileNotFoundError:
+        return 0, 0.0
+    first = _tail(path, node_rank, offset, is_over=False).entries[:1]
+    if offset and not first:
+        return _near_end(path, node_rank, 8 * lines)
+    return offset, first[0].moment if first else 0.0
+
+
+def _from(path: str, node_rank: int, offset: int, since: float) -> int:
+    """Where the lines of a node begin that were written since then, a part of its log at a time."""
+    while True:
+        entries = _tail(path, node_rank, offset, is_over=False).entries
+        early = [one.end for one in entries if one.moment < since]
+        offset = early[-1] if early else offset
+        if len(early) < len(entries) or not entries:
+            return offset
+
+
+def _node_count(path: str) -> int:
+    nodes = (folder.read_json(os.path.join(path, folder.ORDER)) or {}).get("nodes")
+    return min(len(nodes), _MOST_NODES) if isinstance(nodes, list) else 0
+
+
+def _offsets(cursor: str, nodes: int) -> list[int]:
+    offsets = [int(part) for part in cursor.split(",") if part.isdecimal()]
+    return offsets if len(offsets) == nodes else [0] * nodes
+
+
+def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> Tail:
+    try:
+        with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(offset)
+            data = file.read(CHUNK_BYTES)
+            if b"\n" not in data and offset + len(data) < size:
+                data += file.readline()
+    except FileNotFoundError:
+        return Tail()
+    at_end = offset + len(data) >= size
+    if not (at_end and is_over):
+        data = data[: data.rfind(b"\n") + 1]
+    return Tail.of(data, node_rank, offset, time.time() + _CLOCK_SLACK_S, has_more=not at_end)
+
+
+def ask_for_stacks(path: str, nonce: str) -> None:
+    """Leave the question; twice is two questions. RequestError: nobody is there yet."""
+    attempt = _attempt_of(path)
+    if not os.path.isdir(attempt):
+        raise RequestError(f"{os.path.basename(path)} starts: no ranks of it run", fix="ask a moment later")
+    with explained(path):
+        folder.write_whole(os.path.join(attempt, contract.STACKS_ASK), nonce.encode())
+
+
+def read_stacks(path: str, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+    """The answers that are there, by node."""
+    attempt = _attempt_of(path)
+    names = {node: name for name in os.listdir(attempt) if (node := reports.node_of(name, nonce)) is not None}
+    return {
+        node: reports.read_standings(_content(os.path.join(attempt, name)), node)
+        for node, name in names.items()
+    }
+
+
+def _attempt_of(path: str) -> str:
+    told = reports.read(folder.read_json(os.path.join(path, folder.STATE)) or {})
+    return os.path.join(path, folder.ATTEMPT.format(attempt=told.attempt))
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(reports.MOST_BYTES)

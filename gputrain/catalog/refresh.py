@@ -1,0 +1,567 @@
+"""Rebuild the catalog's dated tables, prices and places, from Google's own lists.
+
+::
+
+    refresh(GoogleClient(project="my-project"), dry_run=True)     what changed; nothing is written
+    refresh(GoogleClient(project="my-project"))                   write the user's tables, used from now on
+
+``python -m gputrain.catalog.refresh`` is the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import enum
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+import attrs
+
+from gputrain import catalog
+from gputrain.catalog import Machine, ProvisioningModel, Stage, load, region_of
+from gputrain.catalog.load import FIGURES, Row
+from gputrain.catalog.skus import Bill, Meter, Part, Rates, bills, rates_of, sum_of
+from gputrain.display.table import Table, TableDisplay
+from gputrain.errors import GputrainError, ProviderError, RequestError
+from gputrain.google import Api, GoogleClient, Listing
+from gputrain.google.compute_lists import NO_ITEMS, list_all_zones
+from gputrain.google.endpoints import reach
+from gputrain.retry import READ
+from gputrain.times import picked, plain
+
+__all__ = ["Change", "ChangeKind", "Refreshed", "refresh"]
+
+Json = dict[str, Any]
+Places = dict[tuple[str, str], frozenset[str]]
+"""Zones or regions, by list (``machine-zones``) and machine type or kind of GPU."""
+Figures = Mapping[ProvisioningModel, Decimal]
+PriceKey = tuple[str, str]
+"""Machine type or kind of attached GPU, and region."""
+
+COMPUTE_ENGINE = "services/6F81-5844-456A"
+"""Compute Engine's name in the Cloud Billing catalog. Source: read 2026-11-20."""
+_LISTS = "Compute Engine API: aggregated lists of machineTypes and acceleratorTypes"
+_BILLING = f"Cloud Billing API: {COMPUTE_ENGINE}/skus"
+_SKU = "description,category(usageType),serviceRegions,pricingInfo(pricingExpression(usageUnit,tieredRates))"
+_ZONE = re.compile(r"[a-z][a-z0-9-]{2,40}-[a-z][a-z0-9]*")
+_RETIRED = frozenset({"OBSOLETE", "DELETED"})
+"""States of what can no longer be created. Source: compute v1 DeprecationStatus, read 2026-11-20."""
+_ROUNDING = Decimal("0.00001")
+"""Less than this is the rounding of the list before, not a change."""
+
+
+class ChangeKind(enum.Enum):
+    """What happened."""
+
+    NEW_GPU = "new GPU, not added"
+    """Google lists a GPU that the catalog does not know."""
+    NEW_MACHINE = "new machine type, not added"
+    """Its terms of sale and its network are in no API."""
+    OTHER_MACHINE = "machine type differs"
+    """Its GPUs, vCPUs or memory are not what the catalog says."""
+    GONE = "gone"
+    """Listed nowhere any more: a machine type, or a GPU that is attached."""
+    PLACES_ADDED = "zones added"
+    PLACES_REMOVED = "zones removed"
+    PRICE_CHANGED = "price changed"
+    PRICE_NEW = "price new"
+    PRICE_GONE = "price gone"
+    PRICE_REFUSED = "price refused"
+    """Not believed, such as Spot above standard; the price before stays."""
+    SKU_UNREAD = "SKU not understood"
+
+
+@attrs.frozen(kw_only=True)
+class Change(TableDisplay):
+    """One difference. ``before`` and ``now`` are as in the tables; prices in US dollars an hour."""
+
+    kind: ChangeKind
+    of: str
+    """Machine type, GPU kind or SKU."""
+    region: str = ""
+    provisioning_model: str = ""
+    before: str = ""
+    now: str = ""
+
+    @property
+    def percent(self) -> float | None:
+        """How much dearer, in percent of the price before; None for what is no changed price."""
+        if self.kind is not ChangeKind.PRICE_CHANGED:
+            return None
+        return (float(self.now) / float(self.before) - 1) * 100
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {**plain(self), "percent": self.percent}
+
+
+@attrs.frozen(kw_only=True)
+class Refreshed(TableDisplay):
+    """What a refresh found, and the folder it wrote ``prices.csv`` and ``places.csv`` to."""
+
+    day: str
+    changes: tuple[Change, ...]
+    folder: str
+    is_written: bool
+    left_out: tuple[str, ...] = ()
+    """What Google could not read; nothing was taken out of the tables there."""
+
+    @property
+    def table(self) -> Table:
+        """The changes, for people: like ones share a row, and long lists are counted."""
+        order = list(ChangeKind)
+        ordered = sorted(self.changes, key=lambda one: (order.index(one.kind), _group(one)))
+        where = f"written to {self.folder}" if self.is_written else f"nothing was written to {self.folder}"
+        partial = f"; not read: {', '.join(self.left_out)}" if self.left_out else ""
+        count = f"{len(self.changes)} changes" if self.changes else "nothing changed"
+        return Table(
+            title=f"Catalog of {self.day}",
+            columns=("change", "of", "region", "provisioning model", "before", "now", "%"),
+            rows=tuple(_line(tuple(some)) for _, some in groupby(ordered, key=_group)),
+            right=("before", "now", "%"),
+            caption=f"{count}; {where}{partial}",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON holds it, with every change."""
+        return {
+            **picked(self, "day folder is_written left_out"),
+            "changes": [change.to_dict() for change in self.changes],
+        }
+
+
+_COUNTED = (ChangeKind.PRICE_NEW, ChangeKind.PRICE_GONE)
+_MOVED = (ChangeKind.PLACES_ADDED, ChangeKind.PLACES_REMOVED)
+
+
+def _group(one: Change) -> tuple[str, ...]:
+    """What changes in one row have in common; a changed price has a row of its own."""
+    if one.kind in _COUNTED:
+        return one.kind.value, one.of, one.provisioning_model
+    if one.kind in _MOVED:
+        return one.kind.value, one.before, one.now
+    return one.kind.value, one.of, one.provisioning_model, one.region, one.before, one.now
+
+
+def _line(changes: tuple[Change, ...]) -> tuple[str, ...]:
+    first = changes[0]
+    names = list(dict.fromkeys(one.of for one in changes))
+    of = ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
+    region, before, now = first.region, first.before, first.now
+    if first.kind in _MOVED:
+        before, now = _counted(before, "places"), _counted(now, "places")
+    if len(changes) > 1 and first.kind in _COUNTED:
+        region = _counted(" ".join(one.region for one in changes), "regions")
+        before, now = _range(one.before for one in changes), _range(one.now for one in changes)
+    percent = "" if first.percent is None else f"{first.percent:+.1f}"
+    return first.kind.value, of, region, first.provisioning_model, before, now, percent
+
+
+def _counted(places: str, word: str) -> str:
+    names = places.split()
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} {word}"
+
+
+def _range(figures: Iterable[str]) -> str:
+    known = sorted((figure for figure in figures if figure), key=float)
+    return f"{known[0]} to {known[-1]}" if known else ""
+
+
+def refresh(access: GoogleClient, *, dry_run: bool = False, folder: str | None = None) -> Refreshed:
+    """Read Google's lists, and use what they say today instead of the tables built in.
+
+    Reads only: three lists, some 80 requests. Processes started afterwards answer from the new tables;
+    removing them brings the built-in ones back.
+
+    Args:
+        access: whose project to ask. Needs ``compute.machineTypes.list``, ``compute.acceleratorTypes.list``
+            and ``serviceusage.services.use``, and the APIs compute and cloudbilling switched on.
+        dry_run: write nothing.
+        folder: where to write ``prices.csv`` and ``places.csv``; unless given, where the catalog looks for
+            them: ``$GPUTRAIN_CATALOG``, else ``catalog`` in ``$GPUTRAIN_HOME`` or in ``gputrain`` below the
+            folder of the user's data.
+
+    Returns:
+        What changed against the tables before: the folder's, or without them the built-in.
+
+    Raises:
+        AccessError: an API is off, or a permission is missing.
+        ProviderError: the lists hold nothing of what they must hold.
+        RequestError: the tables cannot be written.
+        TransientError: no answer for five minutes.
+    """
+    folder = folder or load.folder()
+    before = {name: load.merged(name, load.user_rows(folder, name)) for name in load.COLUMNS}
+    machine = "name,zone,guestCpus,memoryMb,accelerators,deprecated"
+    seen = inventory(
+        list_all_zones(access, "machineTypes", fields=machine, policy=READ).listing,
+        list_all_zones(access, "acceleratorTypes", fields="name,zone,deprecated", policy=READ).listing,
+    )
+    listed: Listing[Json] = access.list_all(
+        f"{access.url(Api.CLOUDBILLING)}/v1/{COMPUTE_ENGINE}/skus",
+        action="read the price list",
+        items="skus",
+        params={"pageSize": "5000", "currencyCode": "USD", "fields": f"skus({_SKU}),nextPageToken"},
+        headers={"x-goog-user-project": access.project},  # whose API has to be on: the address names none
+    )
+    rates, odd = rates_of(listed.items)
+    _check_plausible(seen, rates, odd)
+    day = datetime.fromtimestamp(access.now(), tz=timezone.utc).date().isoformat()
+    tables, changes = rebuilt(before, seen, rates, day=day)
+    if not dry_run:
+        for name, rows in tables.items():
+            write(folder, name, rows)
+    unread = tuple(Change(kind=ChangeKind.SKU_UNREAD, of=name, now=why) for name, why in odd)
+    left_out = (*seen.left_out, *listed.missing)
+    return Refreshed(
+        day=day, changes=(*changes, *unread), folder=folder, is_written=not dry_run, left_out=left_out
+    )
+
+
+@attrs.frozen(kw_only=True)
+class ListedMachine:
+    """A machine type with GPUs, as the API describes it."""
+
+    machine_type: str
+    accelerator: str
+    gpu_count: int
+    vcpus: int
+    memory_mib: int
+
+    def __str__(self) -> str:
+        return f"{self.gpu_count} x {self.accelerator}, {self.vcpus} vCPUs, {self.memory_mib / 1024:g} GiB"
+
+
+@attrs.frozen(kw_only=True)
+class Inventory:
+    """What Compute Engine lists, and what could not be read."""
+
+    machines: Mapping[str, ListedMachine]
+    zones: Mapping[str, frozenset[str]]
+    """By machine type, and by Google's name of a GPU."""
+    left_out: tuple[str, ...] = ()
+    """Zones that did not answer, or other words where Google names none."""
+
+    def zones_of(self, name: str) -> frozenset[str]:
+        """The zones of a machine type or of a kind of GPU."""
+        gpu = _KINDS.get(name)
+        return self.zones.get(gpu.accelerator_type if gpu else name, frozenset())
+
+    def may_hold(self, zone: str) -> bool:
+        """Whether a zone may have more than was read of it."""
+        return zone in self.left_out or any(not _ZONE.fullmatch(place) for place in self.left_out)
+
+    def may_hold_in(self, region: str) -> bool:
+        """Whether a zone of the region may have more than was read of it."""
+        return self.may_hold("") or any(region_of(zone) == region for zone in self.left_out)
+
+
+_MACHINES = {machine.machine_type: machine for machine in catalog.machines() if machine.gpu}
+_KINDS = {gpu.kind: gpu for gpu in catalog.gpus() if gpu.lifecycle.stage is not Stage.GONE}
+_ATTACHED = sorted({row.gpu for row in catalog.attachments()})
+
+
+def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory:
+    """What the two lists say together: what has NVIDIA GPUs, and can still be created."""
+    found: dict[str, ListedMachine] = {}
+    zones: defaultdict[str, set[str]] = defaultdict(set)
+    unread = []
+    for one in machines.items:
+        try:
+            machine = _listed_machine(one)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            unread.append(f"machine type {str(one.get('name'))[:60]!r}")
+            continue
+        if machine is not None:
+            found.setdefault(machine.machine_type, machine)
+            zones[machine.machine_type].add(_zone(one))
+    for one in accelerators.items:
+        if _can_be_made(one) and str(one.get("name")).startswith("nvidia-"):
+            zones[str(one["name"])].add(_zone(one))
+    return Inventory(
+        machines=found,
+        zones={name: frozenset(filter(_ZONE.fullmatch, ones)) for name, ones in zones.items()},
+        left_out=tuple(dict.fromkeys((*machines.missing, *accelerators.missing, *unread))),
+    )
+
+
+def _listed_machine(document: Json) -> ListedMachine | None:
+    carried = document.get("accelerators")
+    if not carried or not _can_be_made(document):
+        return None
+    accelerator = str(carried[0]["guestAcceleratorType"])
+    if not accelerator.startswith("nvidia-"):
+        return None
+    return ListedMachine(
+        machine_type=str(document["name"]),
+        accelerator=accelerator,
+        gpu_count=int(carried[0]["guestAcceleratorCount"]),
+        vcpus=int(document["guestCpus"]),
+        memory_mib=int(document["memoryMb"]),
+    )
+
+
+def _can_be_made(document: Json) -> bool:
+    deprecated = document.get("deprecated")
+    return not isinstance(deprecated, Mapping) or str(deprecated.get("state")) not in _RETIRED
+
+
+def _zone(document: Json) -> str:
+    """A zone by its name: some documents hold the name, others its address."""
+    return str(document.get("zone", "")).rpartition("/")[2]
+
+
+def rebuilt(
+    before: Mapping[str, Iterable[Row]], seen: Inventory, rates: Rates, *, day: str
+) -> tuple[dict[str, tuple[Row, ...]], tuple[Change, ...]]:
+    """The new tables and what changes, from those that are used now. Pure."""
+    old = places_of(before["places"])
+    new = places_now(old, seen)
+    prices, moved = merged_prices(before["prices"], prices_of(rates, new), new, day=day)
+    places = tuple(
+        {"list": name, "of": of, "places": " ".join(sorted(found)), "source": _LISTS, "dated": day}
+        for (name, of), found in sorted(new.items())
+    )
+    return {"prices": prices, "places": places}, (*_place_changes(old, new, seen), *moved)
+
+
+def places_of(rows: Iterable[Row]) -> Places:
+    """The places in a table of the catalog; a machine without a list of its own has its GPU's."""
+    told = {
+        (row["list"], name): frozenset(row["places"].split()) for row in rows for name in row["of"].split()
+    }
+    found = {("gpu-zones", kind): told.get(("gpu-zones", kind), frozenset()) for kind in _KINDS}
+    found |= {("gpu-regions", kind): told.get(("gpu-regions", kind), frozenset()) for kind in _ATTACHED}
+    for name, machine in _MACHINES.items():
+        regions = found["machine-regions", name] = told.get(("machine-regions", name), frozenset())
+        zones = told.get(("machine-zones", name)) or found["gpu-zones", machine.gpu or ""]
+        found["machine-zones", name] = frozenset(zone for zone in zones if region_of(zone) in regions)
+    return found
+
+
+def places_now(before: Places, seen: Inventory) -> Places:
+    """Where things are by the lists; a zone that did not answer keeps what it had."""
+    now = {
+        (name, of): seen.zones_of(of) | frozenset(filter(seen.may_hold, places))
+        for (name, of), places in before.items()
+        if name.endswith("-zones")
+    }
+    return now | {
+        (name, of): _regions(now[_zones_of(name), of]) | frozenset(filter(seen.may_hold_in, places))
+        for (name, of), places in before.items()
+        if name.endswith("-regions")
+    }
+
+
+def _zones_of(regions: str) -> str:
+    """The list of zones that belongs to a list of regions."""
+    return regions.replace("regions", "zones")
+
+
+def _regions(zones: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(region_of, zones))
+
+
+def _place_changes(before: Places, now: Places, seen: Inventory) -> Iterator[Change]:
+    """GPUs and machines first, then places."""
+    known = {gpu.accelerator_type for gpu in catalog.gpus()}
+    listed = {*seen.zones, *(one.accelerator for one in seen.machines.values())} - {*seen.machines, *known}
+    for name in sorted(name for name in listed if not name.endswith("-vws")):
+        carriers = (seen.zones[one.machine_type] for one in seen.machines.values() if one.accelerator == name)
+        zones = seen.zones.get(name, frozenset()).union(*carriers)
+        yield Change(kind=ChangeKind.NEW_GPU, of=name, now=f"in {len(zones)} zones")
+    for name, one in sorted(seen.machines.items()):
+        if name not in _MACHINES:
+            now_told = f"{one}, in {len(seen.zones[name])} zones"
+            yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=now_told)
+        elif (ours := _as_listed(_MACHINES[name])) != one:
+            yield Change(kind=ChangeKind.OTHER_MACHINE, of=name, before=str(ours), now=str(one))
+    for (name, of), regions in before.items():
+        if not name.endswith("-regions"):
+            continue
+        zones_of = _zones_of(name), of
+        unplaced = regions - _regions(before[zones_of])  # regions of which no zone was known
+        added = now[zones_of] - before[zones_of]
+        removed = (before[zones_of] - now[zones_of]) | (unplaced - now[name, of])
+        if regions and not now[name, of]:
+            yield Change(kind=ChangeKind.GONE, of=of, before=f"in {len(regions)} regions")
+            continue
+        if added:
+            yield Change(kind=ChangeKind.PLACES_ADDED, of=of, now=" ".join(sorted(added)))
+        if removed:
+            yield Change(kind=ChangeKind.PLACES_REMOVED, of=of, before=" ".join(sorted(removed)))
+
+
+def _as_listed(machine: Machine) -> ListedMachine:
+    return ListedMachine(
+        machine_type=machine.machine_type,
+        accelerator=_KINDS[machine.gpu or ""].accelerator_type,
+        gpu_count=max(1, int(machine.gpu_count)),  # APIs count a part of a GPU as 1
+        vcpus=machine.vcpus,
+        memory_mib=int(machine.memory_gib * 1024),
+    )
+
+
+def _sold_in(places: Places, what: str) -> frozenset[str]:
+    """Where a machine type is sold, or a GPU that is attached."""
+    return places.get(("machine-regions", what)) or places.get(("gpu-regions", what)) or frozenset()
+
+
+def prices_of(rates: Rates, places: Places) -> dict[PriceKey, Figures]:
+    """Every price that the parts add up to, where the machine is sold."""
+    billed: dict[str, tuple[Bill, ...]] = {name: tuple(bills(one)) for name, one in _MACHINES.items()}
+    for kind in _ATTACHED:
+        billed[kind] = (((Part(meter=Meter.GPU, of=kind), Fraction(1)),),)
+    found: dict[PriceKey, Figures] = {}
+    for what, ways in billed.items():
+        for region in sorted(_sold_in(places, what)):
+            sums = (
+                {model: usd for model in FIGURES.values() if (usd := sum_of(bill, rates, region, model))}
+                for bill in ways
+            )
+            figures = next(filter(None, sums), None)  # one bill for a machine, not a mix of two
+            if figures:
+                found[what, region] = figures
+    return found
+
+
+def merged_prices(
+    before: Iterable[Row], found: Mapping[PriceKey, Figures], places: Places, *, day: str
+) -> tuple[tuple[Row, ...], tuple[Change, ...]]:
+    """The new table and what changed. A price that is not in the list any more keeps its old date.
+
+    A row whose spot price is above its standard price is refused: one of the two is wrong, and nothing says
+    which.
+    """
+    old: defaultdict[PriceKey, list[Row]] = defaultdict(list)
+    for row in before:
+        old[row["what"], row["region"]].append(row)
+    rows: dict[PriceKey, list[Row]] = {}
+    changes: list[Change] = []
+    for key, figures in found.items():
+        if doubt := _doubt(figures):
+            changes.append(Change(kind=ChangeKind.PRICE_REFUSED, of=key[0], region=key[1], now=doubt))
+            continue
+        usd = {column: _text(figures[m]) if m in figures else "" for column, m in FIGURES.items()}
+        rows[key] = [{"what": key[0], "region": key[1], **usd, "source": _BILLING, "dated": day}]
+    rows |= {key: row for key, row in old.items() if key not in rows and key[1] in _sold_in(places, key[0])}
+    for key in sorted(old.keys() | rows.keys()):
+        changes += _price_changes(key, old.get(key, []), rows.get(key, []))
+    return tuple(row for key in sorted(rows) for row in rows[key]), tuple(changes)
+
+
+def _price_changes(key: PriceKey, before: Iterable[Row], now: Iterable[Row]) -> Iterator[Change]:
+    for column, model in FIGURES.items():
+        old, new = (next((row[column] for row in some if row[column]), "") for some in (before, now))
+        if old == new or (old and new and abs(Decimal(old) - Decimal(new)) < _ROUNDING):
+            continue
+        lone = ChangeKind.PRICE_NEW if new else ChangeKind.PRICE_GONE
+        kind = ChangeKind.PRICE_CHANGED if old and new else lone
+        yield Change(kind=kind, of=key[0], region=key[1], provisioning_model=str(model), before=old, now=new)
+
+
+def _doubt(figures: Figures) -> str:
+    """Why prices are not believed; empty where they are."""
+    standard, spot = figures.get(ProvisioningModel.STANDARD), figures.get(ProvisioningModel.SPOT)
+    if standard and spot and spot > standard:
+        return f"spot {_text(spot)} is above standard {_text(standard)}"
+    dearest = max(figures.values())
+    return f"{_text(dearest)} an hour" if dearest >= load.MOST_USD_H else ""
+
+
+def _text(figure: Decimal) -> str:
+    """A price as the table has it: no more digits than it needs."""
+    return f"{figure.normalize():f}"
+
+
+def _check_plausible(seen: Inventory, rates: Rates, odd: tuple[object, ...]) -> None:
+    """An empty list must not empty the catalog."""
+    if not seen.machines.keys() & _MACHINES.keys() and set(seen.left_out) <= {NO_ITEMS}:
+        raise ProviderError(
+            "Compute Engine lists no machine type with GPUs",
+            why="its list came, and holds none of those that the catalog knows",
+            fix="check that the project is the one you mean; nothing was changed",
+        )
+    if not rates:
+        raise ProviderError(
+            "the price list holds no GPU machine's price",
+            why=f"{len(odd)} SKUs that should were not understood",
+            fix="the names of SKUs may have changed: look for a newer gputrain; nothing was changed",
+        )
+
+
+def write(folder: str, name: str, rows: Iterable[Row]) -> None:
+    """Replace a user's table in one step.
+
+    Raises:
+        RequestError: it cannot be written there.
+    """
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=folder, prefix=f".{name}-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+                writer = csv.DictWriter(stream, load.COLUMNS[name], lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+            os.chmod(draft, 0o644)  # prices are no secret, and $GPUTRAIN_CATALOG may be for many
+            os.replace(draft, os.path.join(folder, f"{name}.csv"))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+            raise
+    except OSError as error:
+        raise RequestError(
+            f"the refreshed catalog cannot be written to {folder}",
+            why=str(error),
+            fix="set $GPUTRAIN_CATALOG to a folder that you may write to",
+        ) from error
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m gputrain.catalog.refresh``: rebuild the tables; 0 when that is done."""
+    command = argparse.ArgumentParser(
+        prog="python -m gputrain.catalog.refresh",
+        description="Rebuild prices and places from three of Google's lists; nothing is created there. "
+        f"The new tables are used instead of those built in until you remove them: {load.folder()}",
+    )
+    project = os.environ.get("GOOGLE_CLOUD_PROJECT", "")
+    command.add_argument(
+        "--project", default=project, help="whose APIs to ask; by default $GOOGLE_CLOUD_PROJECT"
+    )
+    command.add_argument("--dry-run", action="store_true", help="show what changed, and write nothing")
+    command.add_argument("--json", action="store_true", help="every change as JSON")
+    command.add_argument("--folder", help="write here instead")
+    command.add_argument(
+        "--endpoint", metavar="URL", help="an emulator on this machine, for all of Google's APIs"
+    )
+    options = command.parse_args(arguments)
+    if not options.project:
+        print("name a project: --project, or $GOOGLE_CLOUD_PROJECT", file=sys.stderr)
+        return 2
+    try:
+        access = GoogleClient(
+            project=options.project, **(reach(options.endpoint) if options.endpoint else {})
+        )
+        found = refresh(access, dry_run=options.dry_run, folder=options.folder)
+    except GputrainError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(found.to_dict(), indent=1) if options.json else found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

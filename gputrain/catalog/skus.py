@@ -1,0 +1,254 @@
+"""Read the SKUs of the Cloud Billing catalog, and sum machines' prices from them. Pure.
+
+The list has some 32,000 SKUs, and only descriptions tell them apart: Flex-start ("DWS Defined Duration") and
+reserved SKUs say ``OnDemand`` too, some Spot ones as well. So a SKU counts only where its whole description,
+less the words for how it is bought and where, is one of the names below; nothing is found inside another
+name. Sources: SKU names and rules read 2026-11-20; the parts of a G4's GPU, Flex-start's local SSD and Spot
+SKUs filed under ``OnDemand``: public notes of the live list, 2026-08 and 2026-09, read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from .models import Machine, ProvisioningModel
+
+HOURS_A_MONTH = 730
+"""What Google counts a month as."""
+
+
+class Meter(enum.Enum):
+    """What is counted."""
+
+    GPU = "gpu"
+    CORE = "core"
+    RAM = "ram"
+    """A GiB of memory."""
+    SSD = "ssd"
+    """A GiB of local SSD."""
+    WHOLE = "whole"
+    """A GPU with its share of the machine."""
+
+
+_HOUR = {"h": 1}
+UNITS: Mapping[Meter, Mapping[str, int]] = {
+    Meter.GPU: _HOUR,
+    Meter.CORE: _HOUR,
+    Meter.RAM: {"GiBy.h": 1},
+    Meter.SSD: {"GiBy.mo": HOURS_A_MONTH, "GiBy.h": 1},
+    Meter.WHOLE: _HOUR,
+}
+"""The units that a part may be priced in, and the hours that each stands for."""
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """One thing a machine's price is summed from, such as a core of an A2."""
+
+    meter: Meter
+    of: str = ""
+    """The GPU's kind, or Google's word for the machine series."""
+
+
+@attrs.frozen(kw_only=True)
+class Rate:
+    """What one unit of a part costs an hour, bought in one way, in some regions; exact."""
+
+    part: Part
+    model: ProvisioningModel
+    regions: tuple[str, ...]
+    usd_h: Decimal
+
+
+class OddSkuError(ValueError):
+    """A SKU of a part that we know, whose price is not told in a way that we know."""
+
+
+_GPUS = {
+    "Nvidia Tesla T4 GPU": "T4",
+    "Nvidia Tesla P4 GPU": "P4",
+    "Nvidia Tesla V100 GPU": "V100",
+    "Nvidia L4 GPU": "L4",
+    "RTX 6000 96GB": "RTX-PRO-6000",
+    "Nvidia Tesla A100 GPU": "A100-40GB",
+    "Nvidia Tesla A100 80GB GPU": "A100-80GB",
+    "Nvidia H100 80GB GPU": "H100",
+    "Nvidia H100 80GB Mega GPU": "H100-MEGA",
+    "Nvidia H100 Mega 80GB GPU": "H100-MEGA",
+    "Nvidia H100 80GB Plus GPU": "H100-MEGA",
+}
+EIGHTH = Part(meter=Meter.WHOLE, of="1/8 RTX-PRO-6000")
+"""An eighth of an RTX PRO 6000 with its share of a G4: the parts of that GPU have a price of their own."""
+_PARTS: Mapping[str, Part] = {
+    **{name: Part(meter=Meter.GPU, of=kind) for name, kind in _GPUS.items()},
+    **{
+        f"{series}{word} {meter.name.title()}": Part(meter=meter, of=series)
+        for series in ("A2", "A3", "A3Plus", "G2", "G4")
+        for word in (" Instance", "")  # Flex-start's leave the word out
+        for meter in (Meter.CORE, Meter.RAM)
+    },
+    "SSD backed Local Storage": Part(meter=Meter.SSD),
+    "A4 Nvidia B200 (1 gpu slice)": Part(meter=Meter.WHOLE, of="B200"),
+    "1/8 vGPU no lssd": EIGHTH,
+}
+
+_WHERE = re.compile(r"(?: running)?(?: in [^:]+)?")
+_WAYS = (
+    (ProvisioningModel.FLEX_START, "DWS Defined Duration ", " attached to DWS Defined Duration VMs"),
+    (ProvisioningModel.SPOT, "Spot Preemptible ", " attached to Spot Preemptible VMs"),
+    (ProvisioningModel.SPOT, "Preemptible ", " attached to Preemptible VMs"),
+)
+_NOT_FOR_THE_ASKING = re.compile(
+    r"Calendar Mode|Flex Start|Reserved|Commitment|Sole Tenancy|Custom|Premium|suspended|Capacity Optimized",
+    re.IGNORECASE,
+)
+_USAGE = {
+    ProvisioningModel.STANDARD: ("OnDemand",),
+    ProvisioningModel.SPOT: ("Preemptible", "OnDemand"),
+    ProvisioningModel.FLEX_START: ("OnDemand",),
+}
+
+
+def rate(sku: Mapping[str, Any]) -> Rate | None:
+    """What a SKU prices, or None where it is none of a GPU machine's parts or costs nothing.
+
+    Raises:
+        OddSkuError: it is one, and its price cannot be read: other money, other units, a price by tiers.
+
+    >>> sku = {"description": "Commitment v1: A2 Core in Americas for 1 Year"}
+    >>> rate(sku) is None
+    True
+    """
+    category, regions = sku.get("category"), sku.get("serviceRegions")
+    usage = category.get("usageType") if isinstance(category, Mapping) else ""
+    named = meaning(str(sku.get("description", "")), str(usage))
+    if named is None or not isinstance(regions, list):
+        return None
+    part, model = named
+    usd_h = _usd_h(sku, part.meter)
+    return Rate(part=part, model=model, regions=tuple(map(str, regions)), usd_h=usd_h) if usd_h else None
+
+
+def meaning(description: str, usage_type: str) -> tuple[Part, ProvisioningModel] | None:
+    """The part that a description names, and how it is bought; None where it is not ours.
+
+    >>> meaning("Nvidia Tesla A100 80GB GPU running in Americas", "OnDemand")[0].of
+    'A100-80GB'
+    """
+    if _NOT_FOR_THE_ASKING.search(description):
+        return None
+    name, model = " ".join(description.split()), ProvisioningModel.STANDARD
+    for way, prefix, attached in _WAYS:
+        if name.startswith(prefix) or attached in name:
+            name, model = name.removeprefix(prefix).replace(attached, "", 1), way
+            break
+    else:
+        model = ProvisioningModel.SPOT if usage_type == "Preemptible" else model
+    if usage_type not in _USAGE[model]:
+        return None
+    for known, part in _PARTS.items():
+        if name.startswith(known) and _WHERE.fullmatch(name[len(known) :]):
+            return part, model
+    return None
+
+
+def _usd_h(sku: Mapping[str, Any], meter: Meter) -> Decimal:
+    """The latest price of one unit for an hour; the list is in order of time."""
+    try:
+        expression = sku["pricingInfo"][-1]["pricingExpression"]
+        unit, tiers = str(expression["usageUnit"]), expression["tieredRates"]
+        prices = [_money(tier["unitPrice"]) for tier in tiers]
+    except OddSkuError:
+        raise
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise OddSkuError(f"no price where one belongs ({type(error).__name__})") from None
+    hours = UNITS[meter].get(unit)
+    if hours is None:
+        raise OddSkuError(f"priced by {unit[:20]!r}")
+    if len(set(prices)) != 1:
+        raise OddSkuError("its price depends on how much is used")
+    if prices[0] < 0:
+        raise OddSkuError("its price is below nothing")
+    return prices[0] / hours
+
+
+def _money(price: Mapping[str, Any]) -> Decimal:
+    if price.get("currencyCode") != "USD":
+        raise OddSkuError(f"priced in {str(price.get('currencyCode'))[:10]!r}, not US dollars")
+    return Decimal(int(price.get("units") or 0)) + Decimal(int(price.get("nanos") or 0)).scaleb(-9)
+
+
+Bill = tuple[tuple[Part, Fraction], ...]
+"""The parts of a machine, and how many units of each."""
+Rates = dict[tuple[Part, ProvisioningModel, str], Decimal]
+"""US dollars an hour for one unit of a part, by how it is bought and region."""
+_SERIES = {
+    "A2 Ultra": "A2",
+    "A2 Standard": "A2",
+    "A3 High": "A3",
+    "A3 High 1-4": "A3",
+    "A3 Mega": "A3Plus",
+    "G2": "G2",
+    "G4": "G4",
+}
+"""Google's word for the cores and memory of a family. A3 Ultra's and A3 Edge's sums are not settled, and A4X
+has no SKUs: without a row here there is no price."""
+
+
+def rates_of(skus: Iterable[Mapping[str, Any]]) -> tuple[Rates, tuple[tuple[str, str], ...]]:
+    """The prices of all parts in a list of SKUs; and each SKU that was not understood, with the reason.
+
+    A part with two prices in a region has none there.
+    """
+    rates: Rates = {}
+    odd: dict[object, tuple[str, str]] = {}
+    for sku in skus:
+        name = str(sku.get("description", ""))[:256]
+        try:
+            found = rate(sku)
+        except OddSkuError as error:
+            odd[object()] = name, str(error)
+            continue
+        if found is None:
+            continue
+        for region in found.regions:
+            key = (found.part, found.model, region)
+            if rates.setdefault(key, found.usd_h) != found.usd_h:
+                odd[key] = name, f"{found.usd_h:f} in {region}, and {rates[key]:f}: one part, two prices"
+    return {key: usd for key, usd in rates.items() if key not in odd}, tuple(odd.values())
+
+
+def bills(machine: Machine) -> Iterator[Bill]:
+    """The ways in which a machine may be billed, the most particular first; none where it is not settled."""
+    gpus = Fraction(machine.gpu_count)
+    if machine.family.name == "A4":
+        yield ((Part(meter=Meter.WHOLE, of="B200"), gpus),)
+    if 0 < gpus < 1:
+        yield ((EIGHTH, gpus * 8),)
+    series = _SERIES.get(machine.family.name)
+    if series:
+        ssd = ((Part(meter=Meter.SSD), Fraction(machine.local_ssd_gib)),) if machine.local_ssd_gib else ()
+        yield (
+            (Part(meter=Meter.GPU, of=machine.gpu or ""), gpus),
+            (Part(meter=Meter.CORE, of=series), Fraction(machine.vcpus)),
+            (Part(meter=Meter.RAM, of=series), Fraction(machine.memory_gib)),
+            *ssd,
+        )
+
+
+def sum_of(bill: Bill, rates: Rates, region: str, model: ProvisioningModel) -> Decimal | None:
+    """A machine's price in dollars an hour, or None where a part of it has no price."""
+    total = Decimal(0)
+    for part, amount in bill:
+        one = rates.get((part, model, region))
+        if one is None:
+            return None
+        total += one * amount.numerator / amount.denominator
+    return total.quantize(Decimal("0.000001"))

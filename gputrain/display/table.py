@@ -1,0 +1,326 @@
+"""A table that shows itself: aligned text, rich in a terminal, html in a notebook."""
+
+from __future__ import annotations
+
+import enum
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from gputrain.text import escape_html, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+STYLES = {
+    "fits": "green", "ok": "green", "succeeded": "green", "running": "blue", "unknown": "yellow",
+    "cancelled": "yellow", "interrupted": "yellow", "short": "red", "fault": "red", "failed": "red",
+    "expired": "red",
+}  # fmt: skip
+"""The colour of a cell that holds nothing but one of these states."""
+COLOURS = {"green": "#1e9e4a", "red": "#d93025", "yellow": "#b06000", "blue": "#1a73e8"}
+"""The same in html, readable on white and on a dark page."""
+
+MOST_ROWS, MOST_COLUMNS, LONGEST_CELL, LONGEST_CAPTION = 200, 40, 200, 2000
+"""What a notebook shows of a table."""
+SENTENCE = 10
+"""Characters that a column of sentences needs to be readable."""
+LONGEST_NAME, SHORTENED = 40, 24
+"""A longer word than the first, such as a digest, may be cut in the middle to the second in a terminal."""
+DROPPED_FIRST = ("for", "backend", "model")
+"""Columns with one value in all rows, in the order in which a narrow terminal drops them; then the others,
+from the right."""
+
+
+def cut(text: str, most: int = LONGEST_CELL) -> str:
+    """The text, or its beginning.
+
+    >>> cut("gradient_norm", 9)
+    'gradient…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def cut_middle(text: str, most: int) -> str:
+    """The text, or its beginning and its end.
+
+    >>> cut_middle("sha256:0123456789abcdef", 13)
+    'sha256…abcdef'
+    """
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+
+
+def as_cell(value: object) -> str:
+    """A value as text for a cell."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(as_cell, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={as_cell(one)}" for name, one in value.items())
+    if isinstance(value, enum.Enum):
+        return sanitize(str(value.value))
+    return "" if value is None else sanitize(str(value))
+
+
+def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(sanitize, columns))
+
+
+def _as_rows(rows: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(map(as_cell, row)) for row in rows)
+
+
+@attrs.frozen(kw_only=True)
+class Table:
+    """Rows of text under named columns.
+
+    >>> print(Table(title="GPUs", columns=("kind", "GiB"), rows=[("L4", 24), ("H100", 80)], right=("GiB",)))
+    GPUs
+    kind  GiB
+    ----  ---
+    L4     24
+    H100   80
+    """
+
+    title: str = attrs.field(default="", converter=sanitize)
+    columns: tuple[str, ...] = attrs.field(converter=_as_columns)
+    rows: tuple[tuple[str, ...], ...] = attrs.field(converter=_as_rows)
+    right: tuple[str, ...] = ()
+    """Names of the columns that are flush right (figures)."""
+    caption: str = attrs.field(default="", converter=sanitize)
+
+    def __attrs_post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"row {row!r} has {len(row)} cells for {len(self.columns)} columns")
+
+    def __str__(self) -> str:
+        widths = self._widths
+        head = [self.columns, ["-" * width for width in widths]] if self._has_head else []
+        lines = [self._line(row, widths) for row in (*head, *self.rows)]
+        return "\n".join([*filter(None, [self.title]), *lines, *filter(None, [self.caption])])
+
+    def _line(self, row: Sequence[str], widths: Sequence[int]) -> str:
+        cells = zip(self.columns, row, widths)
+        return "  ".join(
+            cell.rjust(width) if name in self.right else cell.ljust(width) for name, cell, width in cells
+        ).rstrip()
+
+    @property
+    def brief(self) -> Table:
+        """As much of it as a page holds, with a count of what is left out."""
+        more = {"rows": len(self.rows) - MOST_ROWS, "columns": len(self.columns) - MOST_COLUMNS}
+        left_out = [f"and {count} more {what}" for what, count in more.items() if count > 0]
+        return Table(
+            title=cut(self.title),
+            columns=[cut(name) for name in self.columns[:MOST_COLUMNS]],
+            rows=[[cut(cell) for cell in row[:MOST_COLUMNS]] for row in self.rows[:MOST_ROWS]],
+            right=tuple(map(cut, self.right)),
+            caption="\n".join(filter(None, (*left_out, cut(self.caption, LONGEST_CAPTION)))),
+        )
+
+    def _repr_html_(self) -> str:
+        head = f"<thead><tr>{self._html_row('th', self.columns)}</tr></thead>" if self._has_head else ""
+        body = "".join(f"<tr>{self._html_row('td', row)}</tr>" for row in self.rows)
+        title = f"<caption>{escape_html(self.title)}</caption>" if self.title else ""
+        lines = "<br>".join(map(escape_html, self.caption.splitlines()))
+        note = f"<p><small>{lines}</small></p>" if lines else ""
+        return f"<table>{title}{head}<tbody>{body}</tbody></table>{note}"
+
+    def _html_row(self, tag: str, row: Sequence[str]) -> str:
+        cells = []
+        for name, cell in zip(self.columns, row):
+            style = f"text-align:{'right' if name in self.right else 'left'}"
+            if tag == "td" and cell in STYLES:
+                style += f";color:{COLOURS[STYLES[cell]]}"
+            cells.append(f'<{tag} style="{style}">{escape_html(cell)}</{tag}>')
+        return "".join(cells)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": str(self.brief), "text/html": self.brief._repr_html_()}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """A grid where it fits, the fields of each row below each other where not."""
+        from rich.text import Text
+
+        table, widths = self._fitted(options.max_width)
+        if table.title:
+            yield Text(table.title, style="italic")
+        # "ignore": a terminal wraps what is too wide by itself, so that it is copied in one piece
+        how: Any = {"no_wrap": options.overflow == "ignore", "overflow": options.overflow or "fold"}
+        if widths is None:
+            yield from (Text(line, **how) for line in table._fields(options.max_width))
+        else:
+            yield table._grid(widths)
+        for caption in table.caption.splitlines():
+            yield from (Text(line, style="dim", **how) for line in _wrapped(caption, options.max_width, ""))
+
+    @property
+    def _has_head(self) -> bool:
+        return any(map(str.strip, self.columns))
+
+    @property
+    def _has_pairs(self) -> bool:
+        """Whether each row is a name and its value."""
+        return self.columns in (("", " "), ("field", "value"))
+
+    @property
+    def _cells(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Each column's name and cells."""
+        return [(name, tuple(row[n] for row in self.rows)) for n, name in enumerate(self.columns)]
+
+    @property
+    def _widths(self) -> list[int]:
+        return [max(map(len, (name, *cells))) for name, cells in self._cells]
+
+    def _fitted(self, width: int) -> tuple[Table, list[int] | None]:
+        """The table with as few columns dropped as needed, and its widths; None: no grid fits."""
+        same = [name for name, cells in self._cells if len(self.rows) > 1 and len(set(cells)) == 1]
+        order = [name for name in DROPPED_FIRST if name in same]
+        order += [name for name in reversed(same) if name not in order]
+        dropped = [order[:count] for count in range(min(len(order), len(self.columns) - 1) + 1)]
+        # rather without a column than with sentences in several lines, rather that than with cut names
+        ways: tuple[Callable[[Table], list[int]], ...] = (
+            lambda table: table._widths,
+            lambda table: table._narrowed(width, cuts=False),
+            lambda table: table._narrowed(width, cuts=True),
+        )
+        for way in ways:
+            for names in dropped:
+                table = self._without(names)
+                if _room(widths := way(table)) <= width:
+                    return table, widths
+        return self._without(dropped[-1]), None
+
+    def _without(self, names: Sequence[str]) -> Table:
+        """The table with one line in its caption in place of these columns."""
+        kept = [n for n, name in enumerate(self.columns) if name not in names]
+        values = (f"{name} {cells[0]}" for name, cells in self._cells if name in names and cells[0])
+        repeats = ", ".join(values)
+        return attrs.evolve(
+            self,
+            columns=[self.columns[n] for n in kept],
+            rows=[[row[n] for n in kept] for row in self.rows],
+            caption="\n".join(filter(None, (repeats and f"every row: {repeats}", self.caption))),
+        )
+
+    def _narrowed(self, width: int, *, cuts: bool) -> list[int]:
+        """Widths as near to ``width`` as they get without breaking a figure or a name.
+
+        Args:
+            cuts: whether long words in a list may be cut in the middle.
+        """
+        widths, least = self._widths, []
+        cuts = cuts and len(self.rows) > 1 and not self._has_pairs
+        for most, (name, cells) in zip(widths, self._cells):
+            if name in self.right:
+                least.append(max(map(len, (*name.split(), *cells)), default=0))
+            else:
+                word = _longest_word(name, *cells)
+                least.append(max(SHORTENED if cuts and word > LONGEST_NAME else word, min(most, SENTENCE)))
+        while _room(widths) > width:
+            wide = [n for n, (now, low) in enumerate(zip(widths, least)) if now > low]
+            if not wide:
+                break
+            widths[max(wide, key=widths.__getitem__)] -= 1
+        return widths
+
+    def _grid(self, widths: Sequence[int]) -> Any:
+        from rich import box
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        grid = Grid(
+            box=box.SIMPLE_HEAD, show_header=self._has_head, show_edge=False, pad_edge=False,
+            padding=(0, 1, 0, 0),
+        )  # fmt: skip
+        for name, width in zip(self.columns, widths):
+            justify: Any = "right" if name in self.right else "left"
+            grid.add_column(Text(name), justify=justify, width=width, overflow="fold")
+        for row in self.rows:
+            fitted = (
+                " ".join(cut_middle(word, w) for word in cell.split(" ")) for cell, w in zip(row, widths)
+            )
+            grid.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in fitted))
+        return grid
+
+    def _fields(self, width: int) -> Iterator[str]:
+        """Each row as lines of a name and a value; a value that is too wide has lines of its own."""
+        rows = [tuple((name, cell) for name, cell in zip(self.columns, row) if cell) for row in self.rows]
+        groups = [self.rows] if self._has_pairs else rows
+        for number, group in enumerate(groups):
+            if number:
+                yield ""
+            indent = max((len(name) for name, _ in group), default=0) + 2
+            for name, value in group:
+                if _longest_word(value) > width - indent:
+                    yield from (name, *_wrapped(value, width - 2, "  "))
+                else:
+                    first, *more = _wrapped(value, width - indent, "")
+                    yield from (name.ljust(indent) + first, *(" " * indent + line for line in more))
+
+
+def _room(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _longest_word(*texts: str) -> int:
+    return max((len(word) for text in texts for word in text.split()), default=0)
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    lines = textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return [indent + line for line in lines] or [indent]
+
+
+class TableDisplay:
+    """A value that shows itself as its `table`: by ``print``, in a terminal under rich, in a notebook.
+
+    An attrs value without a `table` of its own has one of its fields.
+    """
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> Table:
+        """Each field that is not empty and its value; fields of values inside it are listed too."""
+        return Table(title=type(self).__name__, columns=("field", "value"), rows=_fields_of(self))
+
+    def _parts(self) -> Sequence[Table]:
+        """The tables that are shown, one below the other."""
+        return (self.table,)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self._parts()))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        parts = [part.brief for part in self._parts()]
+        return {
+            "text/plain": "\n\n".join(map(str, parts)),
+            "text/html": "".join(part._repr_html_() for part in parts),
+        }
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for number, part in enumerate(self._parts()):
+            yield from ("", part) if number else (part,)
+
+
+class TextDisplay:
+    """A value that shows itself as text with its own line ends: by ``print``, and in a notebook."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": sanitize(str(self))}
+
+
+def _fields_of(value: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name in attrs.fields_dict(type(value)):
+        field, inner = f"{prefix}{name.replace('_', ' ')}", getattr(value, name)
+        if isinstance(inner, TableDisplay) and attrs.has(type(inner)):
+            yield from _fields_of(inner, f"{field}: ")
+        elif inner not in ("", None, (), {}):
+            yield field, f"{inner:g}" if isinstance(inner, float) else inner

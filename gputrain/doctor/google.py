@@ -1,0 +1,268 @@
+"""Checks of a Google Cloud project that its services share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from gputrain.catalog import Service, Shape, image_faults
+from gputrain.doctor.permissions import QUOTAS, On, Permission, call, held_permissions, owner_of, permissions
+from gputrain.doctor.report import Check, Checks, Probe, code, failed, ok, run_checks, unknown
+from gputrain.errors import PermissionDeniedError, RequestError
+from gputrain.google import Api, GoogleClient, MissingError
+from gputrain.google.forms import Json, mappings
+from gputrain.google.registry import ImageName, find_manifest, read_architectures
+from gputrain.google.storage import BucketPrefix, check_bucket
+from gputrain.retry import PATIENT
+from gputrain.spec import TrainingSpec
+
+
+@attrs.frozen
+class NeededApi:
+    """One API that jobs need."""
+
+    name: str
+    """Such as ``compute.googleapis.com``."""
+    purpose: str
+    is_optional: bool = attrs.field(default=False, kw_only=True)
+    """True where jobs run without it, and something stays unknown."""
+
+
+_QUOTAS = NeededApi("cloudquotas.googleapis.com", "read the quotas of H100 and newer", is_optional=True)
+_SECRETS = NeededApi("secretmanager.googleapis.com", "resolve the spec's secrets")
+_STORAGE = NeededApi("storage.googleapis.com", "bring the code to them")
+
+
+def check_project(
+    backend: str,
+    client: GoogleClient,
+    *,
+    of: Sequence[NeededApi],
+    needed: Sequence[Permission],
+    home: BucketPrefix | None,
+    region: str,
+    runs_as: str,
+    spec: TrainingSpec | None,
+    more: Sequence[Probe],
+) -> Checks:
+    """Check all that a job of one service needs, side by side, once credentials and project are in order.
+
+    Args:
+        of: the APIs of the service.
+        needed: the permissions, `COMMON` among them.
+        home: the bucket, which must lie in ``region``.
+        runs_as: the service account; empty where the service has its own.
+        spec: whose code and secrets are checked as well.
+        more: what only this service checks.
+    """
+    secrets = (_SECRETS,) if spec is not None and spec.secrets else ()
+    name = home.name if home is not None else ""
+    things = [
+        apis(client, (*of, _STORAGE, _QUOTAS, *secrets)),
+        *permissions(client, (*needed, QUOTAS), bucket=name, account=runs_as),
+        bucket(client, home, region),
+        *((account(client, runs_as),) if runs_as else ()),
+        *code(spec, installed=False),
+        *more,
+    ]
+    return run_checks(backend, (credentials(client),), (project(client),), things)
+
+
+def credentials(client: GoogleClient) -> Probe:
+    """Whether there are credentials, and a token can be had for them."""
+
+    def run() -> tuple[Check, ...]:
+        client.token(policy=PATIENT)
+        return (ok(client.member),)
+
+    return Probe(subject="credentials", run=run, is_needed=True)
+
+
+def project(client: GoogleClient) -> Probe:
+    """Whether the project is there and alive."""
+    name = client.project
+
+    def run() -> Iterator[Check]:
+        action = f"look at the project {name}"
+        try:
+            found = call(client, "GET", Api.RESOURCEMANAGER, f"/v3/projects/{name}", action=action)
+        except (PermissionDeniedError, MissingError) as error:
+            yield _unseen(client, error)
+            return
+        state = str(found.get("state", ""))
+        if state == "ACTIVE":
+            yield ok(str(found.get("name", "")))
+        else:
+            yield failed(f"it is {state}", f"gcloud projects undelete {name}")
+
+    return Probe(subject=f"project {name}", run=run)
+
+
+def _unseen(client: GoogleClient, refusal: PermissionDeniedError | MissingError) -> Check:
+    """Google gives the same answer for a project that does not exist and for one that may not be seen, but
+    a caller with any permission in a project may test permissions there.
+    """
+    try:
+        held_permissions(client, On.PROJECT, client.project, ["resourcemanager.projects.get"])
+    except (PermissionDeniedError, MissingError):
+        return failed(
+            "there is no such project, or these credentials have no part in it", "gcloud projects list"
+        )
+    return ok(f"it is there; more may not be seen: {refusal.why}")
+
+
+def apis(client: GoogleClient, needed: Sequence[NeededApi]) -> Probe:
+    """Whether the APIs are on; one check each."""
+
+    def run() -> Iterator[Check]:
+        parent = f"projects/{client.project}/services"
+        names = [f"{parent}/{one.name}" for one in needed]
+        action = "see which APIs are on"
+        body = call(
+            client, "GET", Api.SERVICEUSAGE, f"/v1/{parent}:batchGet", action=action, params={"names": names}
+        )
+        listed = mappings(body.get("services"))
+        states = {str(one.get("name", "")).rpartition("/")[2]: one.get("state") for one in listed}
+        for one in needed:
+            yield _api_check(client.project, one, states.get(one.name))
+
+    return Probe(subject="APIs", run=run)
+
+
+def _api_check(project: str, needed: NeededApi, state: object) -> Check:
+    if state == "ENABLED":
+        return ok("on", group="APIs on", subject=needed.name)
+    if state != "DISABLED":
+        return unknown("Google does not say whether it is on", subject=needed.name)
+    why = f"it is off; it is needed to {needed.purpose}"
+    fix = f"gcloud services enable {needed.name} --project {project}"
+    return failed(why, fix, subject=needed.name, is_certain=not needed.is_optional)
+
+
+def find(client: GoogleClient, path: str) -> Json | None:
+    """A resource of Compute Engine by its path, or None where it is not there."""
+    try:
+        return call(client, "GET", Api.COMPUTE, f"/compute/v1/{path}", action=f"look at {path}")
+    except MissingError:
+        return None
+
+
+def network(client: GoogleClient, path: str, fix: str) -> Probe:
+    """Whether a network (or an attachment) such as ``projects/P/global/networks/NAME`` exists."""
+    return exists(client, path, f"network {path.rpartition('/')[2]}", fix)
+
+
+def exists(client: GoogleClient, path: str, subject: str, fix: str) -> Probe:
+    """Whether a resource of Compute Engine exists; what to do where it does not."""
+
+    def run() -> Iterator[Check]:
+        yield (
+            ok("there", group="networks and subnetworks")
+            if find(client, path) is not None
+            else failed(f"there is no {path}", fix)
+        )
+
+    return Probe(subject=subject, run=run)
+
+
+def bucket(client: GoogleClient, home: BucketPrefix | None, region: str) -> Probe:
+    """Whether the bucket is there, ours, and in the region."""
+    subject = f"bucket gs://{home.name}" if home is not None else "bucket"
+
+    def run() -> Iterator[Check]:
+        if home is None:
+            why = "none is named; a job's code is uploaded to one"
+            fix = f"gcloud storage buckets create gs://NAME --project {client.project} --location {region}"
+            yield failed(why, fix)
+            return
+        try:
+            check_bucket(client, home, region, policy=PATIENT)
+        except (PermissionDeniedError, RequestError) as error:
+            if getattr(error, "permission", "") == "storage.buckets.list":  # we may not see whose it is
+                raise
+            yield failed(f"{error.what}: {error.why}", error.fix)
+        else:
+            yield ok(f"ours, in {region}" if region else "ours")
+
+    return Probe(subject=subject, run=run)
+
+
+def account(client: GoogleClient, email: str) -> Probe:
+    """Whether the service account that jobs run as is there and switched on."""
+    owner = owner_of(email, client.project)
+
+    def run() -> Iterator[Check]:
+        path = f"/v1/projects/{owner}/serviceAccounts/{email}"
+        try:
+            found = call(client, "GET", Api.IAM, path, action=f"look at {email}")
+        except MissingError as error:
+            fix = f"gcloud iam service-accounts create {email.partition('@')[0]} --project {owner}"
+            yield failed(error.why, fix)
+            return
+        if found.get("disabled"):
+            yield failed(
+                "it is switched off", f"gcloud iam service-accounts enable {email} --project {owner}"
+            )
+        else:
+            yield ok("there, and switched on")
+
+    return Probe(subject=f"service account {email}", run=run)
+
+
+def image(client: GoogleClient, name: str, shapes: Sequence[Shape], *, service: Service) -> tuple[Probe, ...]:
+    """Whether a container image can run on each of the shapes, and is in its registry.
+
+    The CUDA release is read from the image's name, the CPU architectures from its manifest where it lists
+    platforms. Only Google's registries are asked: no token of yours goes to another.
+    """
+    return (
+        Probe(subject=f"image {name}", run=lambda: _fits(name, shapes, service)),
+        Probe(subject=in_registry(name), run=lambda: _is_there(client, name, shapes)),
+    )
+
+
+def in_registry(name: str) -> str:
+    """What the check is about that looks for an image."""
+    return f"image {name} in its registry"
+
+
+def _fits(name: str, shapes: Sequence[Shape], service: Service) -> Iterator[Check]:
+    faults = dict.fromkeys(one for shape in shapes for one in image_faults(name, shape, service=service))
+    for one in faults:
+        fix = one.fix[:1].lower() + one.fix[1:]
+        yield failed(f"{one.what}: {one.why}", fix, is_certain=one.is_certain)
+    if shapes and not faults:
+        kinds = ", ".join(dict.fromkeys(shape.gpu.kind for shape in shapes))
+        yield ok(f"nothing in its name speaks against {kinds}")
+
+
+def _is_there(client: GoogleClient, name: str, shapes: Sequence[Shape]) -> Iterator[Check]:
+    parsed = ImageName.parse(name)
+    if parsed is None:
+        why = "not asked for: it is in no registry of Google's, and no token of yours goes to another"
+        yield unknown(why)
+        return
+    try:
+        found = find_manifest(client, parsed, policy=PATIENT)
+    except MissingError:
+        fix = f"gcloud artifacts docker images list {parsed.host}/{parsed.path} --include-tags"
+        yield failed(f"{parsed.host} has no such image", fix)
+        return
+    if found is None:
+        yield unknown("these endpoints have no registry")
+        return
+    yield ok(found.digest)
+    if found.has_platforms:
+        yield from _built_for(name, read_architectures(client, parsed), shapes)
+
+
+def _built_for(name: str, built: frozenset[str], shapes: Sequence[Shape]) -> Iterator[Check]:
+    wanted = dict.fromkeys(shape.machine.cpu_architecture for shape in shapes)
+    for host in (one for one in wanted if built and one not in built):
+        platform = f"linux/{host.replace('x86_64', 'amd64')}"
+        yield failed(
+            f"it is built for {', '.join(sorted(built))}, and the host's CPU is {host}",
+            f"docker buildx build --platform {platform} --push --tag {name} .",
+            subject=f"image {name}",
+        )

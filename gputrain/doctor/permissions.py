@@ -1,0 +1,164 @@
+"""Permissions: what each call needs, and which of them the caller has."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from gputrain.doctor.report import Check, Probe, failed, ok
+from gputrain.errors import ProviderError
+from gputrain.google import Api, GoogleClient
+from gputrain.google.forms import Json, texts
+from gputrain.retry import PATIENT
+
+
+class On(enum.Enum):
+    """What a permission is granted on, and so where it is tested."""
+
+    PROJECT = "project"
+    BUCKET = "bucket"
+    ACCOUNT = "service account"
+
+
+@attrs.frozen
+class Permission:
+    """One permission, and the call that needs it."""
+
+    name: str
+    purpose: str
+    """In a few words: ``make the VMs``."""
+    role: str
+    """A predefined role that holds it. Source: Google's IAM reference by general knowledge, not re-read."""
+    on: On = attrs.field(default=On.PROJECT, kw_only=True)
+    is_optional: bool = attrs.field(default=False, kw_only=True)
+    """True where jobs run without it, and something stays unknown."""
+    only_with: str = attrs.field(default="", kw_only=True)
+    """The setting without which it is not needed."""
+
+
+_OBJECTS, _ACT_AS = "roles/storage.objectUser", "roles/iam.serviceAccountUser"
+COMMON = (
+    Permission(
+        "storage.buckets.list", "check that the bucket is the project's", "roles/storage.bucketViewer"
+    ),
+    Permission("storage.objects.create", "upload the code", _OBJECTS, on=On.BUCKET),
+    Permission("storage.objects.get", "read records, status and logs", _OBJECTS, on=On.BUCKET),
+    Permission("storage.objects.list", "find jobs", _OBJECTS, on=On.BUCKET),
+    Permission("storage.objects.delete", "update records", _OBJECTS, on=On.BUCKET),
+    Permission("iam.serviceAccounts.actAs", "run jobs as that account", _ACT_AS, on=On.ACCOUNT),
+)
+"""What each service needs beside permissions of its own."""
+
+_WRITER, _ADMIN = "roles/artifactregistry.writer", "roles/artifactregistry.admin"
+_BUILDER, _REPOSITORIES = "roles/cloudbuild.builds.editor", "artifactregistry.repositories"
+BUILDS = (
+    Permission(f"{_REPOSITORIES}.get", "check the repository", _WRITER),
+    Permission(f"{_REPOSITORIES}.create", "create it", _ADMIN, only_with="`--create-repository`"),
+    Permission(f"{_REPOSITORIES}.downloadArtifacts", "check whether an image exists", _WRITER),
+    Permission(f"{_REPOSITORIES}.uploadArtifacts", "push what docker or podman built", _WRITER,
+               only_with="a builder of this machine"),
+    Permission("cloudbuild.builds.create", "start a build", _BUILDER),
+    Permission("cloudbuild.builds.get", "watch the build", _BUILDER),
+    Permission("cloudbuild.builds.list", "find a running build", _BUILDER),
+    Permission("storage.objects.create", "upload the context", _OBJECTS, on=On.BUCKET),
+    Permission("storage.objects.get", "read the build's log", _OBJECTS, on=On.BUCKET),
+)  # fmt: skip
+"""What building an `Image` needs, beyond running jobs; the account of the builds pushes by itself."""
+
+QUOTAS = Permission(
+    "cloudquotas.quotas.get",
+    "read the quotas of H100 and newer",
+    "roles/cloudquotas.viewer",
+    is_optional=True,
+)
+
+
+def permissions(
+    client: GoogleClient, needed: Sequence[Permission], *, bucket: str = "", account: str = ""
+) -> tuple[Probe, ...]:
+    """One probe for each resource that permissions are granted on, which gives one check a permission.
+
+    Permissions of a custom role count as those of a predefined one. One that is granted under an IAM
+    condition may be reported as missing.
+
+    Args:
+        needed: which permissions.
+        bucket: name of the bucket; without one its permissions are not tested.
+        account: e-mail of the service account, likewise.
+    """
+    names = {On.PROJECT: client.project, On.BUCKET: bucket, On.ACCOUNT: account}
+
+    def probe(on: On, name: str) -> Probe:
+        here = [one for one in needed if one.on is on]
+
+        def run() -> Iterator[Check]:
+            held = held_permissions(client, on, name, [one.name for one in here])
+            for one in here:
+                yield _check(client, one, name, one.name in held)
+
+        return Probe(subject=f"permissions on {on.value} {name}", run=run)
+
+    used = {one.on for one in needed}
+    return tuple(probe(on, name) for on, name in names.items() if name and on in used)
+
+
+def held_permissions(client: GoogleClient, on: On, name: str, wanted: Sequence[str]) -> frozenset[str]:
+    """Those of the permissions that the caller has on a resource."""
+    action = f"test permissions on {on.value} {name}"
+    if on is On.BUCKET:
+        path, params = f"/storage/v1/b/{name}/iam/testPermissions", {"permissions": list(wanted)}
+        body = call(client, "GET", Api.STORAGE, path, action=action, params=params)
+    else:
+        owner = owner_of(name, client.project)
+        api, path = (
+            (Api.RESOURCEMANAGER, f"/v3/projects/{name}")
+            if on is On.PROJECT
+            else (Api.IAM, f"/v1/projects/{owner}/serviceAccounts/{name}")
+        )
+        body = call(
+            client, "POST", api, f"{path}:testIamPermissions", action=action,
+            json={"permissions": list(wanted)},
+        )  # fmt: skip
+    return frozenset(texts(body.get("permissions")))
+
+
+def _check(client: GoogleClient, needed: Permission, name: str, is_held: bool) -> Check:
+    if is_held:
+        return ok(needed.purpose, group="permissions held", subject=needed.name)
+    match needed.on:
+        case On.PROJECT:
+            grant = f"gcloud projects add-iam-policy-binding {name}"
+        case On.BUCKET:
+            grant = f"gcloud storage buckets add-iam-policy-binding gs://{name}"
+        case On.ACCOUNT:
+            owner = owner_of(name, client.project)
+            grant = f"gcloud iam service-accounts add-iam-policy-binding {name} --project {owner}"
+    why = f"missing on {needed.on.value} {name}; it is needed to {needed.purpose}"
+    fix = f"{grant} --member {client.member} --role {needed.role}"
+    return failed(why, fix, subject=needed.name, is_certain=not needed.is_optional)
+
+
+def owner_of(account: str, project: str) -> str:
+    """The project that a service account belongs to, by its e-mail; ``project`` where that does not say.
+
+    >>> owner_of("train@their-project.iam.gserviceaccount.com", "my-project")
+    'their-project'
+    """
+    name, _, rest = account.partition("@")[2].partition(".")
+    return name if rest == "iam.gserviceaccount.com" else project
+
+
+def call(client: GoogleClient, method: str, api: Api, path: str, *, action: str, **options: Any) -> Json:
+    """One patient call of an API that changes nothing.
+
+    Raises:
+        ProviderError: these endpoints have no such API.
+        GputrainError: as the API answers.
+    """
+    base = client.url(api)
+    if not base:
+        raise ProviderError(f"could not {action}", why=f"these endpoints have no {api.value}")
+    return client.request_json(method, base + path, action=action, policy=PATIENT, **options)

@@ -1,0 +1,191 @@
+# ruff: noqa: S310  # addresses come from our own job document
+"""Google's APIs under this machine's own identity: its metadata server, tokens, and objects.
+
+This is all that the loader has before there is any code, so its text also goes in front of the loader's.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+REPEATED = (408, 425, 429, 500, 502, 503, 504)
+"""The answers after which a call is made again, as where none came."""
+
+LOST = (urllib.error.URLError, ConnectionError, TimeoutError, socket.timeout, ssl.SSLError)
+"""No answer, or half of one; before Python 3.10 a late one is no TimeoutError."""
+
+PAUSES_S = (1, 2, 4, 8, 16, 0)
+LAST_S = 900.0
+"""How long the end of a job waits for a bucket that does not answer: that much of the machine is cheaper than
+to run and pay again what nobody was told."""
+
+TIMEOUT_S = 60
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: the token would go along."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+OPENER = urllib.request.build_opener(Stay)
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), Stay)
+"""For the metadata server: a proxy that stands in the environment would answer with its own identity."""
+
+
+def order(word: str) -> Any:
+    """A job document, as a word or in a file of that name: the kernel takes no word of over 128 KiB."""
+    if word.startswith("{"):
+        return json.loads(word)
+    with open(word, encoding="utf-8") as file:
+        return json.load(file)
+
+
+class CallFailed(OSError):
+    """A call that was not answered as it has to be; its text names the address without the query."""
+
+    def __init__(self, url: str, why: object, code: int) -> None:
+        super().__init__("cannot call {}: {}".format(url.partition("?")[0], why))
+        self.code = code
+
+
+def is_no_answer(error: object) -> bool:
+    """Whether it may help to ask again later; any other fault would be the same then."""
+    return getattr(error, "code", 0) in REPEATED
+
+
+def metadata(path: str) -> str:
+    """A value of this machine's metadata, below ``instance/``."""
+    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
+    url = f"http://{host}/computeMetadata/v1/instance/{path}"
+
+    def once() -> str:
+        request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+        with DIRECT.open(request, timeout=TIMEOUT_S) as reply:
+            return str(reply.read().decode())
+
+    return str(repeated(once, url, ()))
+
+
+def access_token() -> str:
+    """A token of the machine's service account; the metadata server keeps it until it runs out."""
+    return str(json.loads(metadata("service-accounts/default/token"))["access_token"])
+
+
+def call(
+    method: str, url: str, body: Any = None, accept: Any = (), headers: Any = (), take: Any = None
+) -> Any:
+    """What Google answers, as bytes; None for a status in ``accept``. Raises CallFailed.
+
+    Args:
+        body: bytes, or what gives its pieces each time that it is sent; then ``headers`` have its length.
+        take: reads the reply instead, each time from its beginning.
+    """
+
+    def once() -> Any:
+        sent = {"Authorization": "Bearer " + access_token(), "Content-Type": "application/octet-stream"}
+        data = body() if callable(body) else body
+        request = urllib.request.Request(url, data=data, headers={**sent, **dict(headers)}, method=method)
+        with OPENER.open(request, timeout=TIMEOUT_S) as reply:
+            return reply.read() if take is None else take(reply)
+
+    return repeated(once, url, accept)
+
+
+def repeated(once: Any, url: str, accept: Any) -> Any:
+    """What ``once`` gives, tried again where that may help; None for a status in ``accept``."""
+    for pause_s in PAUSES_S:
+        try:
+            return once()
+        except CallFailed:
+            raise
+        except urllib.error.HTTPError as error:
+            if error.code in accept:
+                return None
+            if error.code not in REPEATED or not pause_s:
+                raise CallFailed(url, said(error), error.code) from None
+        except (*LOST, http.client.HTTPException) as error:
+            if not pause_s:
+                raise CallFailed(url, "{}{}".format(error, way(url)), 503) from None
+        time.sleep(pause_s)
+    return None
+
+
+def way(url: str) -> str:
+    """What stands between: a proxy, which is not named by its address, as that may hold a password."""
+    proxied = any("https" in getattr(one, "proxies", ()) for one in vars(OPENER)["handlers"])
+    if url.startswith("https:") and proxied and not urllib.request.proxy_bypass(url.split("/")[2]):
+        return ", by way of the proxy that HTTPS_PROXY names (env=, or the image)"
+    return ""
+
+
+def said(error: urllib.error.HTTPError) -> str:
+    """The status, and the sentence that Google says beside it: a hold, a policy or a right that lacks."""
+    try:
+        return "{}: {}".format(error, json.loads(error.read(1 << 16))["error"]["message"])
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+        return str(error)
+
+
+class Bucket:
+    """Objects of one bucket."""
+
+    def __init__(self, storage: str, name: str) -> None:
+        self._storage, self._name = storage, name
+
+    def put(self, name: str, body: Any, if_generation: str = "", headers: Any = ()) -> Any:
+        """Write an object; its generation, or None where it is of another one than it was to be.
+
+        Args:
+            body: as of `call`.
+            if_generation: that of the object which it may take the place of; ``"0"``: of none.
+        """
+        query = {"uploadType": "media", "name": name, "fields": "generation"}
+        if if_generation:
+            query["ifGenerationMatch"] = if_generation
+        url = f"{self._storage}/upload/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
+        answer = call("POST", url, body, accept=(412,) if if_generation else (), headers=headers)
+        return None if answer is None else json.loads(answer)["generation"]
+
+    def get(self, name: str, generation: Any = None, take: Any = None) -> Any:
+        """An object's content, or what ``take`` made of it; None where there is none."""
+        which = "" if generation is None else f"&generation={generation}"
+        return call("GET", self._url(name) + "?alt=media" + which, accept=(404,), take=take)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is an object of that name."""
+        return call("GET", self._url(name) + "?fields=name", accept=(404,)) is not None
+
+    def metadata_of(self, name: str) -> Any:
+        """An object's metadata; None where there is no such object."""
+        answer = call("GET", self._url(name) + "?fields=metadata", accept=(404,))
+        return None if answer is None else json.loads(answer).get("metadata", {})
+
+    def list(self, prefix: str) -> dict[str, str]:
+        """Generation of each object below a prefix, by name."""
+        return {item["name"]: item["generation"] for item in self.told(prefix, "name,generation")}
+
+    def told(self, prefix: str, fields: str) -> Iterator[Any]:
+        """What is said of each object below a prefix, as far as these fields go."""
+        query = {"prefix": prefix, "fields": f"items({fields}),nextPageToken"}
+        while query.get("pageToken", True):
+            url = f"{self._storage}/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
+            page = json.loads(call("GET", url))
+            yield from page.get("items", ())
+            query["pageToken"] = page.get("nextPageToken", "")
+
+    def _url(self, name: str) -> str:
+        return "{}/storage/v1/b/{}/o/{}".format(self._storage, self._name, urllib.parse.quote(name, safe=""))

@@ -1,0 +1,404 @@
+"""The ranks of this node: what each is started with, and all of them started, asked to stop, killed, reaped.
+
+It also says which network NCCL took between nodes, with a warning where it is not the planned one. A plugin
+that is missing is no error to NCCL: it goes by sockets, many times slower. It says so in its debug output
+only, so one rank of each node writes that into a file of ours, unless the user asks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import time
+
+from . import contract, host, processes
+from .addresses import in_brackets
+from .failures import explain, node_cause
+from .ranks import Rank
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from .logs import LogForwarder
+    from .options import Options
+
+    Document = dict[str, Any]
+
+_START = "sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.rank import main; main()"
+
+NET_EVERY_S = 5.0
+_MOST_BYTES = 1 << 20
+"""Of each file of NCCL's that is read: the line comes with the first communicator."""
+
+_SAYS = re.compile(rb"NCCL INFO (?:Using network|Assigned NET plugin) ([A-Za-z0-9_.-]+)")
+"""Source: NCCL's src/plugin/net.cc of 2.18 to 2.28, and recorded runs."""
+
+PROFILE_S = 60.0
+"""How long such a script may take."""
+
+
+class NodePlace:
+    """Where this node's ranks stand in the job: `nodes` has address, port and number of ranks of each."""
+
+    def __init__(self, node_rank: int, nodes: Sequence[Mapping[str, Any]]) -> None:
+        counts = [int(node["nproc"]) for node in nodes]
+        self.node_rank = node_rank
+        self.num_nodes = len(nodes)
+        self.nproc = counts[node_rank]
+        self.base_rank = sum(counts[:node_rank])
+        self.world_size = sum(counts)
+        self.addrs = [str(node["addr"]) for node in nodes]
+        self.ports = [int(node["port"]) for node in nodes]
+
+
+def processes_on_node(options: Options) -> bool:
+    """Whether the node runs one process per rank, rather than one for the whole node."""
+    return options.launcher == "torchrun-env"
+
+
+def rank_command(options: Options) -> list[str]:
+    """The command line that every rank of this node runs."""
+    target = options.target
+    if target.kind == "program":
+        return target.argv
+    words = ["-m", *target.argv] if target.kind == "module" else target.argv
+    return [sys.executable, "-c", contract.ASIDE + _START, package_root(), *words]
+
+
+def _wanted(options: Options) -> int:
+    """How many ranks a program that starts its own should start."""
+    return options.nproc_per_node or host.gpu_count(os.environ) or 1
+
+
+def rank_environments(
+    options: Options, place: NodePlace, environ: Mapping[str, str], error_dir: str
+) -> list[dict[str, str]]:
+    """The environment of each process of this node, by local rank."""
+    base = {name: value for name, value in environ.items() if name != contract.RUN_DIR}
+    base.update(network_profile(base))
+    base.update(options.for_ranks())
+    base[contract.NUM_NODES] = str(place.num_nodes)
+    base[contract.NODE_RANK] = str(place.node_rank)
+    base[contract.NPROC_PER_NODE] = str(place.nproc if processes_on_node(options) else _wanted(options))
+    base[contract.MASTER_ADDR] = place.addrs[0]
+    base[contract.MASTER_PORT] = str(place.ports[0])
+    if all(place.addrs):
+        base[contract.NODE_ADDRS] = ",".join(place.addrs)
+    root = package_root()
+    if os.path.isfile(root):  # a zipapp holds gputrain alone, so it can shadow nothing else on the path
+        base["PYTHONPATH"] = os.pathsep.join(filter(None, [root, base.get("PYTHONPATH", "")]))
+    base.setdefault("PYTHONUNBUFFERED", "1")
+    if options.hang_timeout is not None:
+        base.update((name, value) for name, value in contract.FLIGHT_RECORDER.items() if name not in base)
+    if options.launcher == "torchrun-env":
+        threads = host.cpu_count() // (options.nproc_per_node or place.nproc)
+        base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
+    if options.launcher == "tensorflow":
+        base["TF_CONFIG"] = _tf_config(place)
+    own = place.addrs[place.node_rank]
+    is_known = all(place.addrs) or not own.startswith("127.")  # a machine's own name may mean a loopback
+    interface = host.interface_of(own) if is_known and (place.num_nodes > 1 or ":" in own) else ""
+    if interface:  # gloo would tell its peers what this machine's name means here: nothing, or a loopback
+        base.setdefault("GLOO_SOCKET_IFNAME", interface)
+    says = _asked(base, place.num_nodes, error_dir)
+    return [
+        {**base, **(says if local == 0 else {}), **_of_rank(options, place, local, error_dir)}
+        for local in range(place.nproc)
+    ]
+
+
+def _of_rank(options: Options, place: NodePlace, local_rank: int, error_dir: str) -> dict[str, str]:
+    error_file = os.path.join(error_dir, f"error-{local_rank}.json")
+    own = {contract.ERROR_FILE: error_file, "TORCHELASTIC_ERROR_FILE": error_file}
+    if not processes_on_node(options):
+        return own
+    rank = str(place.base_rank + local_rank)
+    world = str(place.world_size)
+    own.update(
+        RANK=rank,
+        LOCAL_RANK=str(local_rank),
+        WORLD_SIZE=world,
+        LOCAL_WORLD_SIZE=str(place.nproc),
+        GROUP_RANK=str(place.node_rank),
+        GROUP_WORLD_SIZE=str(place.num_nodes),
+        NODE_RANK=str(place.node_rank),
+        ROLE_NAME="default",
+        ROLE_RANK=rank,
+        ROLE_WORLD_SIZE=world,
+        MASTER_ADDR=place.addrs[0],
+        MASTER_PORT=str(place.ports[0]),
+        TORCHELASTIC_RUN_ID=options.job or "gputrain",
+        TORCHELASTIC_RESTART_COUNT="0",
+        TORCHELASTIC_MAX_RESTARTS="0",
+        TORCHELASTIC_USE_AGENT_STORE="False",  # rank 0 hosts the store, as nothing of torch runs in the agent
+        TORCH_NCCL_ASYNC_ERROR_HANDLING=os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+    )
+    return own
+
+
+def _tf_config(place: NodePlace) -> str:
+    workers = [f"{in_brackets(addr)}:{port}" for addr, port in zip(place.addrs, place.ports)]
+    return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": place.node_rank}})
+
+
+def package_root() -> str:
+    """The folder or zipapp that this gputrain was imported from."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def network_profile(environ: Mapping[str, str]) -> dict[str, str]:
+    """What Google's NCCL profile of this machine sets; the user's own values stay.
+
+    The tuning is never ours: the scripts are for the plugin beside them, which NCCL_LIB_DIR names.
+    """
+    own = environ.get("NCCL_LIB_DIR", "")
+    first = own if os.path.isdir(own) else ""
+    found = _profile(environ)
+    paths = [first, found.get("LD_LIBRARY_PATH", environ.get("LD_LIBRARY_PATH", ""))]
+    if first and first not in paths[1].split(os.pathsep):
+        found["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
+    return found
+
+
+def _profile(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the first script sets: one given by name, gIB's (A3 Ultra, A4, A4X), TCPXO's (A3 Mega).
+
+    Source: GoogleCloudPlatform/cluster-toolkit@1047080, AI-Hypercomputer/gpu-recipes@2e1fd5e.
+    """
+    tcpxo = environ.get("NCCL_LIB_DIR", ""), "/usr/local/nvidia/lib64", "/var/lib/tcpxo/lib64"
+    gib = "/usr/local/gib/scripts/set_nccl_env.sh"
+    scripts = [environ.get("NCCL_INIT_SCRIPT", ""), gib, *(f"{lib}/nccl-env-profile.sh" for lib in tcpxo)]
+    path = next((one for one in scripts if one.startswith("/") and os.path.isfile(one)), "")
+    if not path:
+        return {}
+    before = dict(environ)
+    script = ["bash", "-c", 'source "$0" 1>&2 && exec env -0', path]
+    found = processes.output_of(script, PROFILE_S, env=before, stderr=None)  # nothing of one that fails
+    entries = found.decode("utf-8", "surrogateescape").split("\0")
+    after = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+    merged = {name: value for name, value in after.items() if name.startswith("NCCL_") and name not in before}
+    old, libraries = before.get("LD_LIBRARY_PATH", ""), after.get("LD_LIBRARY_PATH", "")
+    if libraries != old and old in libraries:
+        merged["LD_LIBRARY_PATH"] = libraries
+    return merged
+
+
+def error_folder(results: str) -> str:
+    """A new folder, for this user alone, in which ranks leave their error documents.
+
+    It lies in the job's own, where there is one, and goes with that though the agent be killed.
+    """
+    name = f"{contract.ERROR_FOLDER}{os.getpid()}-{os.urandom(6).hex()}"
+    if results:
+        path = os.path.join(os.path.abspath(results), name)
+        with contextlib.suppress(OSError):
+            os.mkdir(path, 0o700)
+            return path
+    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)  # noqa: S108
+    os.mkdir(path, 0o700)
+    return path
+
+
+def head_start_s(rank: int, local_rank: int) -> float:
+    """How long to wait before this rank starts: the first of a node that is not rank 0 waits a little.
+
+    Who asks torch's store before rank 0 listens asks again only 0.3 to 0.7 s later (torch 2.13, 2026-11-21).
+    """
+    return 0.05 if rank == 1 or (rank and local_rank == 0) else 0.0
+
+
+def _asked(environ: Mapping[str, str], num_nodes: int, folder: str) -> dict[str, str]:
+    """What the first rank of a node gets, so that NCCL says what it uses; empty where the user asks it."""
+    if num_nodes == 1 or "NCCL_DEBUG" in environ or "NCCL_DEBUG_FILE" in environ:
+        return {}
+    path = os.path.join(folder, "nccl-%h-%p")
+    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": path}
+
+
+class NetWatch:
+    """Looks for NCCL's word. `say` takes a message, and how severe it is."""
+
+    def __init__(self, planned: str, node_rank: int, say: Callable[..., None]) -> None:
+        self._planned = planned
+        self._is_first = node_rank == 0
+        self._say = say
+        self._look_at = float("inf")
+
+    def begin(self, num_nodes: int) -> None:
+        self._look_at = time.monotonic() + NET_EVERY_S if num_nodes > 1 else float("inf")
+
+    def deadline(self) -> float:
+        return self._look_at
+
+    def look(self, folder: str, *, is_last: bool = False) -> None:
+        """Tell what NCCL says, once it has said it. ``is_last``: the ranks have ended."""
+        now = time.monotonic()
+        if self._look_at == float("inf") or (now < self._look_at and not is_last):
+            return
+        self._look_at = now + NET_EVERY_S
+        taken = _taken(folder)
+        if not taken:
+            return
+        self._look_at = float("inf")
+        if self._planned and not taken.startswith(self._planned):
+            slow = " Ranks wait for each other more than they need to." if taken == "Socket" else ""
+            self._say(
+                f"NCCL talks to other nodes by {taken}, and {self._planned} was planned.{slow}", "WARNING"
+            )
+        elif self._is_first:
+            planned = ", as planned" if self._planned else ""
+            self._say(f"NCCL talks to other nodes by {taken}{planned}")
+
+
+def _taken(folder: str) -> str:
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "nccl-*"))):
+        try:
+            with open(path, "rb") as file:
+                found = _SAYS.search(file.read(_MOST_BYTES))
+        except OSError:
+            continue
+        if found:
+            return found.group(1).decode()
+    return ""
+
+
+LAST_WORDS_S = 0.5
+"""How long a rank's end waits for the last lines it wrote; a child of it may hold its pipes open."""
+
+
+class Workers:
+    """All ranks of one node in one run; `tell` takes each that has ended, and why."""
+
+    def __init__(
+        self,
+        options: Options,
+        node_rank: int,
+        logs: LogForwarder,
+        tell: Callable[[Rank, Document | None], None],
+    ) -> None:
+        self.ranks: list[Rank] = []
+        self.folder = ""
+        self._options = options
+        self._node_rank = node_rank
+        self._logs = logs
+        self._tell = tell
+        self._not_ours = set(host.children_of(os.getpid()))
+        self._kill_at = self._stuck_at = float("inf")
+        self._oom_kills: int | None = None
+
+    @property
+    def are_running(self) -> bool:
+        """Whether any rank has been started and not reaped."""
+        return any(rank.is_running for rank in self.ranks)
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether the end of each rank is told."""
+        return all(rank.is_reported for rank in self.ranks)
+
+    def start(self, place: NodePlace) -> None:
+        """Start them; one that cannot be started has ended with the agent's own code for that."""
+        options = self._options
+        try:
+            self.folder = error_folder(options.result_dir)
+            envs = rank_environments(options, place, os.environ, self.folder)
+        except OSError as error:
+            for local_rank in range(place.nproc):
+                rank = Rank(place.base_rank + local_rank, local_rank, "")
+                self.ranks.append(rank)
+                self._refuse(rank, f"cannot prepare the start of ranks: {error}")
+            return
+        words = rank_command(options)
+        self._oom_kills = host.oom_kills()
+        for local_rank, environ in enumerate(envs):
+            rank = Rank(place.base_rank + local_rank, local_rank, environ[contract.ERROR_FILE])
+            self.ranks.append(rank)
+            time.sleep(head_start_s(rank.rank, local_rank))
+            try:
+                if options.target.kind == "script":
+                    os.stat(options.target.argv[0])
+                rank.start(words, environ)
+            except OSError as error:
+                what = f"cannot run {options.target.argv[0]!r} in {os.getcwd()}"
+                self._refuse(rank, f"{what}: {error.strerror}")
+                continue
+            self._logs.adopt(rank.rank, rank.stdout, rank.stderr)
+
+    def _refuse(self, rank: Rank, message: str) -> None:
+        rank.exit_code = contract.BAD_ENVIRONMENT
+        rank.is_reported = True
+        cause = node_cause(contract.REFUSED, self._node_rank, socket.gethostname(), message)
+        cause.update(rank.summary())
+        rank.ended_at = time.monotonic()
+        self._tell(rank, cause)
+
+    def deadline(self) -> float:
+        return min([self._kill_at, self._stuck_at, *map(self._reports_at, self.ranks)])
+
+    def tick(self) -> None:
+        """Tell of those that have ended, and kill those that had time enough."""
+        self.reap()
+        self._report()
+        if time.monotonic() >= self._kill_at:
+            self.kill()
+        if time.monotonic() >= self._stuck_at:
+            self._give_up_on_stuck()
+
+    def ask_to_stop(self, why: str, grace: float) -> None:
+        """Ask all to end, and kill within the grace time those that do not."""
+        for rank in self.ranks:
+            rank.ask_to_stop(why)
+        self._kill_at = min(self._kill_at, time.monotonic() + grace)
+
+    def kill(self) -> None:
+        """End everything in the ranks' sessions now."""
+        self._kill_at, self._stuck_at = float("inf"), time.monotonic() + processes.UNKILLABLE_S
+        for rank in self.ranks:
+            rank.kill()
+
+    def _give_up_on_stuck(self) -> None:
+        """Let the job end without a rank that SIGKILL does not end."""
+        for rank in self.ranks:
+            if rank.is_running:
+                self._logs.say(f"rank {rank.rank} cannot be killed: it is stuck in the kernel", "ERROR")
+                rank.end(processes.Ending(signal.SIGKILL))
+        self._stuck_at = float("inf")
+
+    def reap(self) -> None:
+        """Take in every child that ended: ranks, and orphans that were handed to us."""
+        ended = processes.reap()
+        # An orphan that was handed to us may have the number of a rank that ended long ago.
+        for rank in (one for one in self.ranks if one.is_running and one.pid in ended):
+            rank.end(ended[rank.pid])
+            if rank.exit_code not in (contract.DONE, contract.STOPPED):
+                rank.kill()
+
+    def _reports_at(self, rank: Rank) -> float:
+        return float("inf") if rank.is_reported or rank.exit_code is None else rank.ended_at + LAST_WORDS_S
+
+    def _report(self) -> None:
+        """Tell of ranks that have ended, once their last words are in."""
+        for rank in self.ranks:
+            now = time.monotonic()
+            if rank.exit_code is None or rank.is_reported:
+                continue
+            if self._logs.is_silent(rank.rank) or now >= rank.ended_at + LAST_WORDS_S:
+                rank.is_reported = True
+                oom_killed = (host.oom_kills() or 0) > (self._oom_kills or 0)
+                cause = explain(rank, self._node_rank, self._logs.tail(rank.rank), oom_killed)
+                self._tell(rank, cause)
+
+    def close(self) -> None:
+        """Leave no process and no file behind."""
+        processes.end_children(self._not_ours, within_s=processes.ORPHANS_S)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,210 @@
+"""Submits the points of an experiment from one thread, a bounded number of jobs at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+
+from gputrain.entrypoint import host
+from gputrain.errors import (
+    CapacityError,
+    GputrainError,
+    JobLostError,
+    NoPlacementError,
+    QuotaExceededError,
+    StoppedError,
+    TransientError,
+)
+from gputrain.job import Job
+from gputrain.job.watcher import WATCHER
+from gputrain.planning import Candidate
+
+log = logging.getLogger("gputrain")
+
+NO_ROOM = (CapacityError, NoPlacementError, QuotaExceededError, TransientError)
+"""Errors after which a point goes to the back of the queue, as long as there is something to wait for."""
+AGAIN_S = 30.0
+"""How long the queue rests after such an error, unless a job ends earlier."""
+BUSY_S = 5.0
+"""How long it rests while another process submits the same point."""
+MOST_TRIES = 10
+"""Tries of a point that meets passing errors while no other job runs."""
+UNKNOWN_QUOTA = 16
+"""Jobs at a time where no quota could be read."""
+
+
+class Runner:
+    """The points of one experiment on their way to jobs.
+
+    Args:
+        submit: returns the job of a point, which exists once whoever asks. StoppedError with a ``uri``:
+            another process is submitting it.
+        limit: jobs at a time.
+        ended: called with each point that has ended, and its job, if it has one.
+    """
+
+    def __init__(
+        self,
+        submit: Callable[[int, threading.Event], Job],
+        limit: int,
+        ended: Callable[[int, Job | None], None],
+    ) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.errors: dict[int, GputrainError] = {}
+        """Why points have no job."""
+        self.stop = threading.Event()
+        self.is_closed = False
+        self._submit, self._limit, self._ended = submit, limit, ended
+        self._queue: deque[int] = deque()
+        self._tries: Counter[int] = Counter()
+        self._rests_until = 0.0
+        self._running: dict[int, Job] = {}
+        self._blind: dict[int, tuple[float, Exception]] = {}
+        """When and why a running job could not be looked at."""
+        self._drops: dict[int, Callable[[], object]] = {}
+        self._changed = threading.Condition(threading.RLock())
+        self._thread: threading.Thread | None = None
+
+    def start(self, jobs: Mapping[int, Job], points: Sequence[int]) -> None:
+        """Watch the jobs, and submit the points."""
+        for number, job in jobs.items():
+            self._watch(number, job)
+        self.add(points)
+
+    def add(self, points: Sequence[int]) -> None:
+        """Submit points, or submit them again, after all others."""
+        with self._changed:
+            for number in points:
+                for known in (self.jobs, self.errors, self._running, self._blind, self._tries):
+                    known.pop(number, None)
+            self._queue.extend(points)
+            if self._queue and self._thread is None and not self.stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def drop_queue(self, error: GputrainError) -> None:
+        """End the points that have no job yet, and wait for the one that is being submitted."""
+        self.stop.set()
+        with self._changed:
+            dropped, self._queue = list(self._queue), deque()
+            self._changed.notify_all()
+            thread = self._thread
+        for number in dropped:
+            self._fail(number, error)
+        if thread is not None:
+            thread.join()
+
+    def close(self) -> None:
+        """Submit nothing more, and stop watching; the jobs go on."""
+        self.stop.set()
+        with self._changed:
+            self.is_closed = True
+            drops, self._drops = list(self._drops.values()), {}
+            self._changed.notify_all()
+        for drop in drops:
+            drop()
+
+    def blind_since(self, moment: float) -> Exception | None:
+        """Why no running job could be looked at since then; None where one could."""
+        with self._changed:
+            errors = [self._blind.get(number) for number in self._running]
+        known = [one[1] for one in errors if one is not None and one[0] > moment]
+        return known[0] if known and len(known) == len(errors) else None
+
+    def _run(self) -> None:
+        while (number := self._next()) is not None:
+            self._try(number)
+
+    def _try(self, number: int) -> None:
+        try:
+            job = self._submit(number, self.stop)
+        except (*NO_ROOM, StoppedError) as error:
+            self._again_later(number, error)
+        except GputrainError as error:
+            self._fail(number, error)
+        except Exception as error:  # noqa: BLE001  # else nobody would hear of it
+            self._fail(number, GputrainError(f"it could not be submitted: {error!r}"))
+        else:
+            self._watch(number, job)
+
+    def _next(self) -> int | None:
+        """The next point once there is room for it; None: there are no more, and the thread ends."""
+        with self._changed:
+            while self._queue and not self.stop.is_set():
+                rest_s = self._rests_until - time.monotonic()
+                if len(self._running) < self._limit and rest_s <= 0:
+                    return self._queue.popleft()
+                self._changed.wait(rest_s if rest_s > 0 else None)
+            self._thread = None
+            return None
+
+    def _again_later(self, number: int, error: GputrainError) -> None:
+        self._tries[number] += 1
+        is_busy = isinstance(error, StoppedError) and bool(error.uri)
+        is_passing = isinstance(error, TransientError) and self._tries[number] < MOST_TRIES
+        with self._changed:
+            waits = is_busy or bool(self._running) or is_passing
+            if waits and not self.stop.is_set():
+                self._queue.append(number)
+                self._rests_until = time.monotonic() + (BUSY_S if is_busy else AGAIN_S)
+                log.info("a point waits for room: %s", error.what)
+                return
+        self._fail(number, error)
+
+    def _watch(self, number: int, job: Job) -> None:
+        with self._changed:
+            self.jobs[number] = self._running[number] = job
+        if job.state.is_terminal:
+            self._release(number, job)
+        else:
+            drop = WATCHER.watch(job, lambda error: self._looked(number, job, error))
+            with self._changed:
+                self._drops[number] = drop
+                is_closed = self.is_closed
+            if is_closed:
+                drop()
+
+    def _looked(self, number: int, job: Job, error: Exception | None) -> None:
+        if job.state.is_terminal or isinstance(error, JobLostError):
+            self._release(number, job)
+        elif error is None:
+            self._blind.pop(number, None)
+        else:  # it may go on, and keeps its place
+            self._blind[number] = time.monotonic(), error
+
+    def _release(self, number: int, job: Job) -> None:
+        with self._changed:
+            if self._running.get(number) is not job:  # it is retried already
+                return
+            del self._running[number]
+            self._rests_until = 0.0
+            self._changed.notify_all()
+        self._ended(number, job)
+
+    def _fail(self, number: int, error: GputrainError) -> None:
+        self.errors[number] = error
+        log.info("a point of an experiment was not submitted: %s", error.what)
+        self._ended(number, None)
+
+
+def concurrency_limit(asked: int | None, best: Candidate | None, running: int) -> int:
+    """Jobs at a time: as asked, else what the cores of this machine or the quotas of the best place allow.
+
+    Args:
+        best: the best candidate of the plan; None where nothing was planned.
+        running: jobs of the experiment that run already, whose GPUs the quotas count as used.
+    """
+    if asked or best is None:
+        return asked or UNKNOWN_QUOTA
+    if best.provisioning_model is None:  # this machine
+        return max(1, host.cpu_count() // (best.nproc_per_node * best.num_nodes))
+    left = [
+        int((one.limit - one.usage) // one.need)
+        for one in best.fact.readings
+        if one.is_gate and one.need and one.limit is not None and one.usage is not None and one.limit < 1e9
+    ]
+    return max(1, running + min(left)) if left else UNKNOWN_QUOTA

@@ -1,0 +1,215 @@
+"""What threads share: each question is asked once at a time, and its answer is kept for a while.
+
+::
+
+    vms = Cache(fresh_s=0.5)
+    vms.get("us-central1-a", lambda: list_vms("us-central1-a"))   1,000 threads, two lists a second
+    looks.ask({"quotas": read_quotas, "zones": read_zones})       side by side, none waited for too long
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, wait
+from datetime import datetime, timezone
+from typing import Any, Generic, TypeVar
+
+import attrs
+from cachetools import TLRUCache, TTLCache
+
+from gputrain.errors import GputrainError
+from gputrain.google.errors import UnclearError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+LONGEST_S = 60.0
+"""How long an answer of Google's is kept at most."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Found:
+    """The answer to one question, or the error that came instead of it."""
+
+    value: Any = None
+    error: GputrainError | None = None
+    read_at: datetime
+
+
+class Cache(Generic[K, V]):
+    """Answers that threads share; one that is being fetched is waited for.
+
+    Args:
+        fresh_s: how long an answer is kept, in seconds or by its value; a minute at most.
+        failure_s: how long an error is.
+        now: the clock by which answers age, in seconds since 1970.
+        most: answers kept at most.
+        wait_s: how long `ask` waits.
+    """
+
+    def __init__(
+        self,
+        *,
+        fresh_s: float | Callable[[V], float],
+        failure_s: float = 0.0,
+        now: Callable[[], float] = time.time,
+        most: int = 256,
+        wait_s: float = 6.0,
+    ) -> None:
+        self._now, self._wait_s = now, wait_s
+        self._fresh_s = fresh_s if callable(fresh_s) else lambda _: fresh_s
+        self._failure_s = failure_s
+        self._lock = threading.Lock()
+        self._answers: TLRUCache[K, Found] = TLRUCache(most, self._expires_at, timer=now)
+        self._fetching: dict[K, Future[Found]] = {}
+
+    def get(self, key: K, fetch: Callable[[], V]) -> V:
+        """The answer to one question, fetched by this thread or by another that was faster.
+
+        Raises:
+            Whatever ``fetch`` raises.
+        """
+        future, is_mine = self._begin(key)
+        if is_mine:
+            self._fetch(key, future, fetch)
+        found = future.result()
+        if found.error is not None:
+            raise found.error
+        value: V = found.value
+        return value
+
+    def ask(self, questions: Mapping[K, Callable[[], V]]) -> dict[K, Found]:
+        """The answer to every question, by its key; those without a fresh one are fetched side by side.
+
+        One that takes longer than ``wait_s`` counts as failed; its answer is kept for later when it comes.
+        """
+        futures = {}
+        for key, fetch in questions.items():
+            futures[key], is_mine = self._begin(key)
+            if is_mine:
+                arguments = (key, futures[key], fetch)
+                threading.Thread(target=self._fetch, args=arguments, name=f"fetch {key}", daemon=True).start()
+        wait(futures.values(), timeout=self._wait_s)
+        late = Found(error=UnclearError("the answer is late", why=f"no answer came in {self._wait_s:g} s"),
+                     read_at=self._moment())  # fmt: skip
+        return {key: one.result() if one.done() else late for key, one in futures.items()}
+
+    def forget(self) -> None:
+        """Fetch everything anew next time."""
+        with self._lock:
+            self._answers.clear()
+            self._fetching = {}
+
+    def _begin(self, key: K) -> tuple[Future[Found], bool]:
+        """What the answer comes in, and whether the caller has to fetch it."""
+        with self._lock:
+            future = self._fetching.get(key)
+            if future is not None:
+                return future, False
+            future = Future()
+            kept = self._answers.get(key)
+            if kept is not None:
+                future.set_result(kept)
+                return future, False
+            self._fetching[key] = future
+            return future, True
+
+    def _fetch(self, key: K, future: Future[Found], fetch: Callable[[], V]) -> None:
+        found: Found | None = None
+        failure: BaseException = UnclearError("the thread that fetched the answer was interrupted")
+        try:
+            found = Found(value=fetch(), read_at=self._moment())
+        except GputrainError as error:
+            found = Found(error=error, read_at=self._moment())
+        except Exception as error:  # noqa: BLE001  # a mistake of ours: raised where the answer is wanted
+            failure = error
+        finally:
+            with self._lock:
+                if self._fetching.get(key) is future:
+                    del self._fetching[key]
+                    if found is not None:
+                        self._answers[key] = found
+            if found is not None:
+                future.set_result(found)
+            else:
+                future.set_exception(failure)
+
+    def _expires_at(self, _key: K, found: Found, now: float) -> float:
+        kept_s = self._fresh_s(found.value) if found.error is None else self._failure_s
+        return now + min(kept_s, LONGEST_S)
+
+    def _moment(self) -> datetime:
+        return datetime.fromtimestamp(self._now(), timezone.utc)
+
+
+class Recent(Generic[K, V]):
+    """A dictionary for threads that forgets what nobody has used for ``idle_s`` seconds, and the oldest."""
+
+    def __init__(
+        self, *, idle_s: float = 3600.0, most: int = 10_000, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lock = threading.Lock()
+        self._items: TTLCache[K, V] = TTLCache(most, idle_s, timer=now)
+
+    def get(self, key: K) -> V | None:
+        """What is kept under the key; None where nothing is."""
+        with self._lock:
+            value: V | None = self._items.get(key)
+            if value is not None:
+                self._items[key] = value  # used just now
+            return value
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value; returns it."""
+        with self._lock:
+            self._items[key] = value
+            return value
+
+    def drop(self, key: K) -> None:
+        """Forget one key."""
+        with self._lock:
+            self._items.pop(key, None)
+
+    def items(self) -> tuple[tuple[K, V], ...]:
+        """All that is kept now; to look at it does not count as use."""
+        with self._lock:
+            self._items.expire()
+            return tuple(self._items.items())
+
+    def __len__(self) -> int:
+        """How much is kept now."""
+        with self._lock:
+            self._items.expire()
+            return len(self._items)
+
+
+class Pace:
+    """Whether a stream may make a call now, so that all of them together stay within a limit per minute.
+
+    Args:
+        each_s: seconds of one call; of n streams each has its turn every n times that.
+        few: up to so many streams may call whenever they like.
+        idle_s: a stream that has not asked for so long counts no more.
+    """
+
+    def __init__(
+        self, *, each_s: float, few: int = 0, idle_s: float = 120.0, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._each_s, self._few, self._now = each_s, few, now
+        self._called_at: Recent[str, float] = Recent(idle_s=idle_s, now=now)
+
+    def take(self, stream: str, *, is_continued: bool = False) -> bool:
+        """Whether a stream may make a call now; one that continues the last may always."""
+        now, called_at = self._now(), self._called_at.get(stream)
+        streams = len(self._called_at)
+        pause_s = self._each_s * streams if streams > self._few else 0.0
+        if not is_continued and called_at is not None and now - called_at < pause_s:
+            return False
+        self.note(stream)
+        return True
+
+    def note(self, stream: str) -> None:
+        """A stream has made a call."""
+        self._called_at.put(stream, self._now())

@@ -1,0 +1,230 @@
+"""Lists of Compute Engine over all zones, and the reservations among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+
+from gputrain.google.client import GoogleClient
+from gputrain.google.endpoints import Api
+from gputrain.google.forms import Json, mapping, mappings, whole_number
+from gputrain.google.labels import filter_text
+from gputrain.google.listing import PARTIAL_WARNINGS, Listing, Page, missing_of, next_token_of
+from gputrain.retry import SOON, Policy
+
+NO_ITEMS = "the list has no items"
+"""Missing from a list that names no zone at all: Compute Engine names every zone, also the empty ones."""
+_EMPTY = "NO_RESULTS_ON_PAGE"
+
+_NAME = re.compile(
+    r"(?:projects/(?P<project>[^/]+)/(?:zones/(?P<zone>[^/]+)/)?reservations/)?(?P<short>[^/]+)"
+    r"(?P<block>/reservationBlocks/[^/]+(?:/reservationSubBlocks/[^/]+)?)?"
+)
+"""A reservation as people name it: by its name, or in full; of A4 and A3 Ultra a block of it too."""
+
+_RESERVATION = (
+    "name,status,specificReservationRequired,"
+    "specificReservation(count,inUseCount,instanceProperties(machineType,guestAccelerators))"
+)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ZonalList:
+    """A list over all zones."""
+
+    by_zone: Mapping[str, tuple[Json, ...]]
+    """What was read of each zone; of a zone in ``missing`` there may be more."""
+    missing: tuple[str, ...]
+    """Zones that could not be read, or a code where Google names none."""
+
+    def names(self, zone: str) -> frozenset[str] | None:
+        """The names of what a zone has; None: not known."""
+        if zone not in self.by_zone or {zone, NO_ITEMS, *PARTIAL_WARNINGS} & {*self.missing}:
+            return None
+        return frozenset(str(one.get("name")) for one in self.by_zone[zone])
+
+    @property
+    def listing(self) -> Listing[Json]:
+        """All zones together."""
+        return Listing(tuple(one for held in self.by_zone.values() for one in held), self.missing)
+
+
+def list_all_zones(
+    access: GoogleClient,
+    collection: str,
+    *,
+    fields: str,
+    wanted: str = "",
+    project: str = "",
+    policy: Policy = SOON,
+) -> ZonalList:
+    """All that a filter takes of a collection (``machineTypes``), by zone.
+
+    Raises:
+        AccessError, TransientError, ...: as Compute Engine answers.
+    """
+    base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{quote(project or access.project, safe=':')}"
+    params = {
+        "filter": wanted,
+        "maxResults": "500",
+        "returnPartialSuccess": "true",  # one zone that is down must not hide the others
+        "fields": f"items/*/{collection}({fields}),items/*/warning/code,"
+        "nextPageToken,unreachables,warning/code",
+    }
+    listing = access.list_all(
+        f"{base}/aggregated/{collection}", action=f"list the {collection}", params=params, policy=policy,
+        read=lambda body: _zones(body, collection),
+    )  # fmt: skip
+    by_zone: dict[str, tuple[Json, ...]] = {}
+    for zone, held in listing.items:
+        by_zone[zone] = (*by_zone.get(zone, ()), *held)
+    named = tuple(one for one in listing.missing if one != NO_ITEMS and one not in PARTIAL_WARNINGS)
+    return ZonalList(by_zone=by_zone, missing=named or listing.missing)
+
+
+def _zones(body: Json, collection: str) -> Page[tuple[str, tuple[Json, ...]]]:
+    """What one page holds of each zone."""
+    found, missing = [], [*missing_of(body)]
+    for scope, value in mapping(body.get("items")).items():
+        zone, part = scope.removeprefix("zones/"), mapping(value)
+        code = str(mapping(part.get("warning")).get("code"))
+        if code in PARTIAL_WARNINGS or (collection not in part and code != _EMPTY):
+            missing.append(zone)
+        found.append((zone, mappings(part.get(collection))))
+    if not found and not missing:
+        missing.append(NO_ITEMS)
+    return Page(items=tuple(found), missing=tuple(missing), next_token=next_token_of(body))
+
+
+@attrs.frozen(kw_only=True)
+class Reservation:
+    """A reservation as its project sees it. None: Google does not tell, or the kind has no such field."""
+
+    zone: str
+    status: str = ""
+    machine_type: str | None = None
+    accelerator: tuple[str, int] | None = None
+    """What is attached to each machine."""
+    free: int | None = None
+    """Machines that are not in use."""
+    is_specific: bool = True
+    """False: any VM of that shape may take its machines."""
+
+    def why_not(self, machine_type: str, accelerator: tuple[str, int] | None, machines: int) -> str:
+        """Why a job cannot run in it; empty: nothing says so."""
+        if self.machine_type not in (None, machine_type):
+            return f"it holds {self.machine_type}"
+        if self.machine_type and self.accelerator != accelerator:
+            held = f"{self.accelerator[1]} x {self.accelerator[0]}" if self.accelerator else "no GPUs"
+            return f"its machines have {held} attached"
+        if self.status not in ("", "READY"):
+            return f"it is {self.status}"
+        if self.free is not None and self.free < machines:
+            return f"{self.free} of the {machines} machines needed are free"
+        return ""
+
+
+def check_fit(
+    listed: Sequence[Reservation],
+    name: str,
+    zone: str,
+    machine_type: str,
+    accelerator: tuple[str, int] | None,
+    machines: int,
+) -> str:
+    """Why a job cannot run in the reservation of a name; empty: it can. Pure.
+
+    Args:
+        listed: what `find_reservations` found.
+        accelerator: what must be attached to each machine, and how many; None: nothing.
+    """
+    here = next((one for one in listed if one.zone == zone), None)
+    if here is None:
+        zones = ", ".join(sorted(one.zone for one in listed))
+        return f"reservation {name} " + (f"is in {zones}" if zones else "does not exist")
+    why = here.why_not(machine_type, accelerator, machines)
+    if why:
+        return f"reservation {name}: {why}"
+    if not here.is_specific:  # Google: "can not be targeted as specificReservationRequired is not set"
+        return f"reservation {name} is open to any VM: it cannot be named, reservation='any' takes it"
+    return ""
+
+
+def project_of(name: str, default: str) -> str:
+    """The project in a reservation's full name; ``default`` where the name is short.
+
+    >>> project_of("projects/p/zones/z/reservations/r", "mine"), project_of("r", "mine")
+    ('p', 'mine')
+    """
+    found = _NAME.fullmatch(name)
+    return (found["project"] if found else None) or default
+
+
+def zone_of(name: str) -> str:
+    """The zone in a reservation's full name; empty where it names none, as ``any`` does.
+
+    >>> zone_of("projects/p/zones/z/reservations/r"), zone_of("any")
+    ('z', '')
+    """
+    found = _NAME.fullmatch(name)
+    return (found["zone"] if found else None) or ""
+
+
+def affinity_value(name: str) -> str:
+    """A reservation as Compute Engine's ``reservationAffinity`` takes it, which has no zone in it.
+
+    >>> affinity_value("projects/p/zones/z/reservations/r/reservationBlocks/b"), affinity_value("r")
+    ('projects/p/reservations/r/reservationBlocks/b', 'r')
+
+    Source: compute v1, ReservationAffinity.values, and "Consume a reserved instance", read 2026-11-22.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None or not found["project"]:
+        return name
+    return f"projects/{found['project']}/reservations/{found['short']}{found['block'] or ''}"
+
+
+def find_reservations(access: GoogleClient, name: str) -> tuple[Reservation, ...] | None:
+    """The reservations of a name, one a zone at most; None where the list may lack one.
+
+    Raises:
+        AccessError, TransientError, ...: as Compute Engine answers.
+    """
+    parts = _NAME.fullmatch(name)
+    short, zone = parts["short"] if parts else name, zone_of(name)
+    found = list_all_zones(
+        access, "reservations", fields=_RESERVATION, wanted=f"name = {filter_text(short)}",
+        project=project_of(name, access.project),
+    )  # fmt: skip
+    listed = tuple(
+        _reservation(place, one)
+        for place, many in found.by_zone.items()
+        for one in many
+        if one.get("name") == short and zone in ("", place)
+    )
+    return None if found.missing and not listed else listed
+
+
+def _reservation(zone: str, body: Mapping[str, Any]) -> Reservation:
+    held = mapping(body.get("specificReservation"))
+    properties = mapping(held.get("instanceProperties"))
+    attached = mappings(properties.get("guestAccelerators"))
+    machine_type = properties.get("machineType")
+    count, used = whole_number(held.get("count")), whole_number(held.get("inUseCount", 0))
+    return Reservation(
+        zone=zone,
+        status=str(body.get("status", "")),
+        machine_type=str(machine_type).rpartition("/")[2] if machine_type else None,
+        accelerator=_accelerator(attached[0]) if attached else None,
+        free=None if count is None or used is None else count - used,
+        is_specific=bool(body.get("specificReservationRequired", False)),
+    )
+
+
+def _accelerator(one: Mapping[str, Any]) -> tuple[str, int]:
+    kind = str(one.get("acceleratorType", "")).rpartition("/")[2]
+    return kind, whole_number(one.get("acceleratorCount")) or 0

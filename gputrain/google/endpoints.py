@@ -1,0 +1,245 @@
+"""Where Google's APIs are. Tokens are sent to these addresses, so they are read strictly."""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any
+
+import attrs
+
+from gputrain.fields import Field, invalid
+
+_ADDRESS = re.compile(
+    r"(?ai)(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)"
+    r"(?::(?P<port>\d{1,5}))?(?P<path>(?:/[\w.~-]+)*)/?"
+)
+OURS = "googleapis.com"
+"""Google's own universe; partners of Google's run others."""
+_HOLDS_TOKEN = "/_emulator/as/"  # noqa: S105  # what stands before it in an emulator's address
+_TOKEN = re.compile(r"[\w-]+", re.ASCII)
+_REGION = re.compile(r"[a-z0-9-]{1,63}")
+
+
+@attrs.frozen(kw_only=True)
+class Address:
+    """An address in its parts."""
+
+    scheme: str
+    host: str
+    port: str
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read ``https://host:port/path``.
+
+        Raises:
+            ValueError: a login, a query, a backslash or anything else stands in it that two readers could
+                take for two different hosts.
+
+        >>> Address.parse("http://127.0.0.1:18080/").text
+        'http://127.0.0.1:18080'
+        """
+        found = _ADDRESS.fullmatch(text)
+        if found is None:
+            raise ValueError(text)
+        scheme, host = found["scheme"].lower(), found["host"].lower()
+        return cls(scheme=scheme, host=host, port=found["port"] or "", path=found["path"] or "")
+
+    @property
+    def text(self) -> str:
+        """The address, written anew from its parts."""
+        return f"{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}{self.path}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the host is this machine, by its address and not by how its name begins."""
+        try:
+            return self.host == "localhost" or ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+
+def _parse(url: str) -> Address | None:
+    try:
+        return Address.parse(url)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def check_address(name: str, address: str) -> None:
+    """Refuse an address to which no token may go: in clear text it must be this machine's.
+
+    Args:
+        name: of the field that holds it.
+        address: with ``{region}`` and ``{host}`` still in it; empty where there is none.
+
+    Raises:
+        SpecError: it is no such address.
+    """
+    found = _parse(address.replace("{region}", "region").replace("{host}", "host"))
+    if address and not (found and (found.scheme == "https" or found.is_here)):
+        allowed = "https://host, or http://127.0.0.1:port"
+        fix = f"write {allowed}, and no login: tokens are sent there"
+        raise invalid(f"endpoints.{name}", address, allowed, fix)
+
+
+def check_region(region: str) -> None:
+    """Refuse what is no region, as an address begins with it: a token would go to whatever it names.
+
+    Raises:
+        SpecError: it is none; empty stands for no region.
+    """
+    if region and not _REGION.fullmatch(region):
+        raise invalid("region", region, "a region's name", "copy job.uri unchanged")
+
+
+def is_googles(address: str) -> bool:
+    """Whether an address is in Google's own universe, whose tokens alone may go there."""
+    found = _parse(address)
+    return found is not None and found.host.endswith(f".{OURS}")
+
+
+class Api(enum.Enum):
+    """The APIs that gputrain calls; each word is an attribute of `Endpoints`."""
+
+    AIPLATFORM = "aiplatform"
+    ARTIFACTREGISTRY = "artifactregistry"
+    CLOUDBILLING = "cloudbilling"
+    CLOUDBUILD = "cloudbuild"
+    CLOUDQUOTAS = "cloudquotas"
+    COMPUTE = "compute"
+    IAM = "iam"
+    LOGGING = "logging"
+    REGISTRY = "registry"
+    RESOURCEMANAGER = "resourcemanager"
+    SECRETMANAGER = "secretmanager"
+    SERVICEUSAGE = "serviceusage"
+    STORAGE = "storage"
+
+
+@attrs.frozen(kw_only=True)
+class Endpoints:
+    """Addresses of the APIs: Google's own unless said.
+
+    ``{region}`` in an address is filled in, and ``{host}`` with the name of an image's registry.
+    Any object with such attributes will do instead, such as an emulator; an API it lacks is not called.
+    Tokens and code are sent there, so an address is ``https``, or of this machine.
+
+    Raises:
+        SpecError: an address is neither, or holds more than a host, a port and a path.
+    """
+
+    aiplatform: str = "https://{region}-aiplatform.googleapis.com"
+    artifactregistry: str = "https://artifactregistry.googleapis.com"
+    cloudbilling: str = "https://cloudbilling.googleapis.com"
+    cloudbuild: str = "https://cloudbuild.googleapis.com"
+    cloudquotas: str = "https://cloudquotas.googleapis.com"
+    compute: str = "https://compute.googleapis.com"
+    iam: str = "https://iam.googleapis.com"
+    logging: str = "https://logging.googleapis.com"
+    registry: str = "https://{host}"
+    resourcemanager: str = "https://cloudresourcemanager.googleapis.com"
+    secretmanager: str = "https://secretmanager.googleapis.com"
+    serviceusage: str = "https://serviceusage.googleapis.com"
+    storage: str = "https://storage.googleapis.com"
+
+    def __attrs_post_init__(self) -> None:
+        for api in Api:
+            check_address(api.value, getattr(self, api.value))
+
+
+GOOGLE = Endpoints()
+
+
+def _addresses(value: Any) -> Any:
+    if not any(isinstance(getattr(value, api.value, None), str) for api in Api):
+        raise ValueError
+    return value
+
+
+def _signing(value: Any) -> Any:
+    if isinstance(value, type) or not all(hasattr(value, name) for name in ("before_request", "refresh")):
+        raise ValueError
+    return value
+
+
+ROWS = {
+    "endpoints": Field(
+        _addresses, "addresses of Google's APIs, as Endpoints of gputrain.google holds them",
+        "leave it out for Google's own; gputrain.emulator serves others",
+    ),
+    "credentials": Field(
+        _signing, "credentials of google.auth", "leave it out for those of google.auth.default()"
+    ),
+}  # fmt: skip
+"""How both arguments are read: each may be of anybody's make."""
+
+
+def asked_for(endpoints: Any, credentials: Any) -> dict[str, Any]:
+    """``endpoints`` and ``credentials`` as they were given; those of ``$GPUTRAIN_ENDPOINT`` where none were.
+
+    Credentials that were given without endpoints are Google's, and do not go to an emulator.
+
+    Raises:
+        SpecError: the variable is no address of this machine.
+    """
+    url = os.environ.get("GPUTRAIN_ENDPOINT", "")
+    return reach(url) if url and endpoints is None else {"endpoints": endpoints, "credentials": credentials}
+
+
+def reach(url: str) -> dict[str, Any]:
+    """``endpoints`` and ``credentials`` for a backend that speaks to the emulator at ``url``.
+
+    An emulator that runs what comes wants its own token, which stands in the address that it prints. No other
+    goes there, so nothing of yours goes to a wrong address.
+
+    Raises:
+        SpecError: the address is not of this machine.
+    """
+    plain, holds, token = url.partition(_HOLDS_TOKEN)
+    if not leads_here(plain) or (holds and not _TOKEN.fullmatch(token)):
+        raise invalid(
+            "endpoint",
+            url,
+            "the address of an emulator on this machine, as it prints it",
+            "http://127.0.0.1:18080, where `gputrain-emulator --port 18080` serves",
+        )
+    endpoints = Endpoints(**{api.value: Address.parse(plain).text for api in Api})
+    return {"endpoints": endpoints, "credentials": _credentials(token)}
+
+
+def _credentials(token: str) -> Any:
+    if token:
+        from google.oauth2.credentials import Credentials
+
+        return Credentials(token=token)
+    from google.auth.credentials import AnonymousCredentials
+
+    return AnonymousCredentials()
+
+
+def leads_here(url: str) -> bool:
+    """Whether an address is one of this machine and nothing else, as an emulator's is."""
+    found = _parse(url)
+    return found is not None and found.scheme == "http" and found.is_here and not found.path
+
+
+def emulator_of(endpoints: Any) -> str:
+    """The address of the emulator on this machine that endpoints lead to; empty where they lead elsewhere."""
+    address = str(getattr(endpoints, Api.STORAGE.value, ""))
+    return Address.parse(address).text if leads_here(address) else ""
+
+
+def on_trial(address: str) -> str:
+    """A word for what shows jobs of an emulator; nothing where there is none.
+
+    >>> on_trial("http://127.0.0.1:18080")
+    ' (emulator: http://127.0.0.1:18080)'
+    """
+    return f" (emulator: {address})" if address else ""

@@ -1,0 +1,842 @@
+"""Google's errors as gputrain's: one ordered table of rules, read by text, then by code, then by status.
+
+::
+
+    with google_errors("create the job", project="my-project"):     whatever Google's libraries raise inside
+        client.create_custom_job(...)                               comes out as one of gputrain's errors
+    to_error(operation_error(body), "create the VM")                the same for an operation that failed
+
+Where several rules fit, the first counts: what a person must fix stands before what may pass. The page
+docs/reference/errors.md is generated from the table. A rule that is not certain is worse than none: an error
+that no rule knows is a `ProviderError`, which is never retried.
+Source of codes and texts: Google's protos, documentation and public threads, read 2026-11-20 to 2026-11-23;
+tests/unit/google/refusals_met.tsv holds the sentences that people reported.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import ssl
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from gputrain.catalog import is_of_all_regions
+from gputrain.errors import (
+    AccessError,
+    ApiDisabledError,
+    AuthError,
+    CapacityError,
+    GputrainError,
+    OrgPolicyError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RequestError,
+    Scope,
+    TransientError,
+)
+from gputrain.google.endpoints import leads_here
+from gputrain.text import looks_secret, redact, redacted, sanitize
+
+LONGEST = 4000
+"""Letters of a message that are read and shown."""
+
+
+class MissingError(RequestError):
+    """What was asked for does not exist."""
+
+    kind = "missing"
+
+
+class PreconditionError(RequestError):
+    """The resource is not in the state the call required: it exists already, or has changed."""
+
+    kind = "changed"
+
+
+class UnclearError(TransientError):
+    """No answer, or one that does not say what was done: look before a write is repeated."""
+
+    kind = "unclear"
+
+
+class TooLargeError(ProviderError):
+    """An answer is larger than what is kept in such a place, and was not read."""
+
+
+def unlike_google(what: str, why: str, raw: Any = None) -> UnclearError:
+    """The error for an answer that Google does not give."""
+    fix = "check what stands between this machine and Google: a proxy may answer for it"
+    return UnclearError(what, why=why, fix=fix, raw=raw)
+
+
+@attrs.frozen(kw_only=True)
+class ReportedQuota:
+    """Which quota an error is about."""
+
+    metric: str = ""
+    limit_name: str = ""
+    limit: float | None = None
+    future_limit: float | None = None
+    """The limit that is being rolled out."""
+    dimensions: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it holds for all regions together."""
+        is_named = "global" in self.dimensions or is_of_all_regions(self.metric)
+        return is_named and not {"region", "zone"} & set(self.dimensions)
+
+
+@attrs.frozen(kw_only=True)
+class ErrorDetails:
+    """What Google reported; without status, codes and message it is a reply that never came."""
+
+    where: str = "call"
+    """``call``; ``operation`` for how one ended; ``auth`` for tokens; ``network`` where no reply came."""
+    status: int = 0
+    codes: frozenset[str] = frozenset()
+    """Canonical status, ``errors[].reason`` and ``.code``, ``ErrorInfo.reason``, OAuth's ``error``."""
+    message: str = ""
+    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    """Of ``ErrorInfo``; Compute Engine spells it ``metadatas``."""
+    quota: ReportedQuota | None = None
+    place: str = ""
+    """The zone or region that was asked."""
+    retry_after_s: float | None = None
+    unreached: str = ""
+    """The address that no connection could be opened to: nothing was sent."""
+    raw: Any = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen
+class Rule:
+    """One kind of error: how it is recognized, what it becomes, and what to do about it."""
+
+    name: str
+    """Stable: ``error.kind``, and the anchor on the page of errors."""
+    error: type[GputrainError]
+    title: str
+    """Ends the sentence "could not create the job: ..."."""
+    fix: str
+    """``{facts}`` are filled in."""
+    text: str = ""
+    """Searched in ``"WHERE: MESSAGE"``. Named groups become facts; a number behind a name is dropped."""
+    codes: str = ""
+    """Words that mean one thing; ``operation:CODE`` means it there only. Also found quoted in the message."""
+    status: str = ""
+    """HTTP statuses and words that only repeat them, asked last: Google reports a stockout as 503 and an
+    exceeded quota as 403. ``call:403`` means it of a call only."""
+    facts: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        """How far it reaches."""
+        return self.facts.get("scope", self.error.scope)  # type: ignore[no-any-return]
+
+    @property
+    def try_elsewhere(self) -> bool:
+        """Whether another place may do better."""
+        return bool(self.facts.get("try_elsewhere", self.error.try_elsewhere))
+
+    def search(self, details: ErrorDetails) -> dict[str, str] | None:
+        """The facts that its text finds in the message; None where it does not stand there."""
+        found = re.search(self.text, f"{details.where}: {details.message}", re.DOTALL) if self.text else None
+        groups = found.groupdict().items() if found else ()
+        return {name.rstrip("0123456789"): text for name, text in groups if text} if found else None
+
+    def fits(self, words: Iterable[str], field: str) -> bool:
+        """Whether one of the words stands in ``codes`` or ``status``."""
+        return not set(words).isdisjoint(getattr(self, field).split())
+
+
+_REGION, _PROJECT = {"scope": Scope.REGION}, {"scope": Scope.PROJECT}
+_PROJECT_ONLY = {"scope": Scope.PROJECT, "try_elsewhere": False}
+_OTHER_REGION = {"scope": Scope.REGION, "try_elsewhere": True}
+_LOGIN = "run `gcloud auth application-default login`, or pass credentials="
+_MORE = "https://console.cloud.google.com/iam-admin/quotas?project={project}"
+_ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
+_POLICY = r"(?:Constraint |violates constraint '?|[Oo]rg(?:anization)? [Pp]olic.{0,400}?)(?P<constraint>%s)"
+_ABSENT = r"The resource 'projects/[^']{1,200}/%s/[^']{1,200}' was not found"
+
+# fmt: off
+# ruff: noqa: E501  # Google's words stand whole
+RULES: tuple[Rule, ...] = (
+    # --- the account: credentials, permissions, APIs, policies ---
+    Rule("clock_skew", AuthError, "the clock of this machine is wrong",
+        "set this machine's clock (`sudo timedatectl set-ntp true`) and try again",
+        text=r"Invalid JWT: Token must be a short-lived token\b"),
+    Rule("credentials_missing", AuthError, "there are no credentials", _LOGIN,
+        text=r"Failed to retrieve \S{1,300} from the Google Compute Engine metadata service\. Status: 404",
+        codes="DefaultCredentialsError MalformedError InvalidResource InvalidValue InvalidType OSError"),
+    Rule("credentials_scope", AuthError, "the credentials lack a scope",
+        "give the credentials the scope https://www.googleapis.com/auth/cloud-platform; on a VM, stop it and run gcloud compute"
+        " instances set-service-account VM --scopes cloud-platform",
+        text=r"Request had insufficient authentication scopes\b",
+        codes="ACCESS_TOKEN_SCOPE_INSUFFICIENT"),
+    Rule("credentials_refused", AuthError, "the credentials are not accepted", _LOGIN,
+        codes="invalid_grant invalid_client invalid_rapt unauthorized_client RefreshError ReauthFailError ReauthSamlChallengeFailError"
+        " InvalidOperation UserAccessTokenError CREDENTIALS_MISSING ACCESS_TOKEN_EXPIRED ACCESS_TOKEN_TYPE_UNSUPPORTED",
+        status="401 UNAUTHENTICATED authError auth:400 auth:403 auth:404"),
+    Rule("api_disabled", ApiDisabledError, "the API is switched off",
+        "gcloud services enable {api} --project {project}; then wait a few minutes",
+        text=r"API has not been used in project [\w-]+ before or it is disabled\b|Access Not Configured\b|not found and cannot be used for API calls\b",
+        codes="SERVICE_DISABLED accessNotConfigured"),
+    Rule("billing_off", AccessError, "the project has no billing account that pays",
+        "gcloud billing projects link {project} --billing-account ACCOUNT",
+        text=r"has billing disabled|has not configured billing|[Bb]illing must be enabled|requires billing to be enabled"
+        r"|billing account for the owning project is disabled|with an? (?:absent|closed|disabled) billing account",
+        codes="BILLING_DISABLED UREQ_PROJECT_BILLING_NOT_FOUND accountDisabled billingNotEnabled"),
+    Rule("not_offered", AccessError, "Google has not opened this to the project",
+        "use a project with billing (labs and free accounts have no GPUs), or ask Google's support to open it"
+        " to {project}; another backend may do meanwhile",
+        text=r"\b(?:is|are) not (?:supported|available|enabled|allowed|offered) (?:for|in|to|on) (?:this|your) project\b(?!')"
+        r"|[Pp]roject \S{1,200} (?:is|has) not (?:been )?(?:allowed|authorized|permitted|granted access) to\b"
+        r"|\bnot (?:been )?(?:allowlisted|whitelisted)\b|Required '\w+ Access' permission\b",
+        facts=_PROJECT),
+    Rule("perimeter", OrgPolicyError, "a perimeter of VPC Service Controls forbids it",
+        "call from inside the perimeter, or give the organization's administrator the identifier in the answer",
+        text=r"prohibited by organization's policy\b",
+        codes="SECURITY_POLICY_VIOLATED"),
+    Rule("act_as", PermissionDeniedError, "you may not act as the service account",
+        "gcloud iam service-accounts add-iam-policy-binding {account} --member user:YOU --role roles/iam.serviceAccountUser",
+        text=r"permission to act as service_account: (?P<account>[^\s@]+@[\w.-]*\w)|not have access to service account '(?P<account2>[^']+)'"
+        r"|(?P<permission>iam\.service[aA]ccounts\.actAs)' (?:denied|permission)\b",
+        codes="SERVICE_ACCOUNT_ACCESS_DENIED",
+        facts={"permission": "iam.serviceAccounts.actAs"}),
+    Rule("service_account_missing", PermissionDeniedError, "the service account does not exist",
+        "gcloud iam service-accounts list --project {project}; then name one of these as service_account=",
+        text=r"Service account (?P<account>[^\s@]+@[\w.-]*\w) does not exist\b",
+        facts=_PROJECT),
+    Rule("service_agent", PermissionDeniedError, "Google's own service agent lacks a permission",
+        "gcloud beta services identity create --service compute.googleapis.com --project {project}; then give the agent the role that the"
+        " answer names",
+        text=r"\b(?P<account>service-\d+@[\w-]+\.iam\.gserviceaccount\.com)\b.{0,40}?(?:does not have|lacks)[ `'\[]{0,4}(?P<permission>[a-z]\w+\.\w+\.\w+)?",
+        codes="PERMISSIONS_ERROR",
+        facts=_PROJECT),
+    Rule("org_policy_location", OrgPolicyError, "an organization policy forbids this region",
+        "allow a region that the policy {constraint} names",
+        text=_POLICY % r"constraints/gcp\.resourceLocations\b",
+        facts=_OTHER_REGION),
+    Rule("org_policy", OrgPolicyError, "an organization policy forbids it",
+        "keep the policy: {change}; or ask the organization's administrator about {constraint}",
+        text=_POLICY % r"(?:customC|c)onstraints/[\w.]*\w"),
+    Rule("permission", PermissionDeniedError, "you lack a permission",
+        "ask for a role with {permission}: gcloud projects add-iam-policy-binding {project} --member user:YOU --role ROLE",
+        text=r"Permission ['\"](?P<permission>[\w.]+)['\"] denied\b|\bRequired '(?P<permission2>[\w.]+)' permission\b"
+        r"|Permission (?P<permission3>\w+\.\w+\.\w+) is required to perform|[Pp]ermission denied to enable service\b"
+        r"|does not have (?P<permission4>[a-z]\w*\.\w+\.\w+) access to\b|(?:does|do) not have permission to access\b",
+        codes="IAM_PERMISSION_DENIED",
+        status="call:403 call:PERMISSION_DENIED call:forbidden"),
+    # --- quota; and calls that come too fast, whose words are close to those of a quota ---
+    Rule("daily_limit", QuotaExceededError, "the day's number of calls is used up",
+        f"wait until the day is over, or ask for a higher limit at {_MORE}",
+        text=r"Quota exceeded for quota metric '(?P<metric>[^']+)' and limit '[^']* per day\b",
+        codes="dailyLimitExceeded",
+        facts=_PROJECT_ONLY),
+    Rule("concurrency", TransientError, "too many operations at once",
+        "wait until some of the project's operations have ended; start fewer jobs at the same time",
+        codes="CONCURRENT_OPERATIONS_QUOTA_EXCEEDED"),
+    Rule("quota_project", QuotaExceededError, "a quota of the whole project is too small",
+        f"ask for more of {{metric}} at {_MORE}",
+        text=r"Quota '(?P<metric>[\w-]+)' exceeded\.\s+Limit: (?P<limit>\d{1,12}(?:\.\d{1,6})?) globally\b",
+        facts=_PROJECT_ONLY),
+    Rule("quota_region", QuotaExceededError, "a quota is too small",
+        f"ask for more of {{metric}} at {_MORE}, or allow another GPU, region or provisioning_model",
+        text=r"Quota '(?P<metric>[\w-]+)' exceeded\.(?:\s+Limit: (?P<limit>\d{1,12}(?:\.\d{1,6})?)(?: in region (?P<region>[\w-]+\w))?)?"
+        r"|The following quota(?:s are exceeded| metrics exceed quota limits): (?P<metrics>[^\n\"]+)"
+        r"|Insufficient (?:\w+ )?quota to satisfy (?:the )?request(?:[\w:, ]{0,20}resource:? \"(?P<metric2>\w+)\")?"
+        r"|\b[Qq]uota (?:failure for\b|(?:is |was )?exceeded\b(?! for\b))|\b(?:insufficient quota to|due to quota restrictions)\b",
+        codes="QUOTA_EXCEEDED quotaExceeded"),
+    Rule("rate", TransientError, "too many calls within a minute",
+        "wait for the next minute; look with fewer processes, or ask for a higher limit",
+        text=r"Quota exceeded for quota (?:metric|group) '(?P<metric>[^']{1,200})'"
+        r"|Quota exceeded for (?P<metric2>aiplatform\.googleapis\.com/\S{0,200}request\S{0,100})|\bexceed(?:ed|s) the rate limit\b",
+        codes="rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED",
+        status="call:429 call:RESOURCE_EXHAUSTED"),
+    # --- the request ---
+    Rule("live_migration", RequestError, "a machine with GPUs cannot be moved during maintenance",
+        "set onHostMaintenance to TERMINATE",
+        text=r"guest accelerators do not support live"),
+    Rule("gpu_misfit", RequestError, "this machine does not carry these GPUs",
+        "leave machine_type out and name the GPUs alone (gpu='L4:2'), or take a pair that `gputrain gpus` lists",
+        text=r"\[[\w-]+(?:, [\w-]+)*\] features are not compatible for creating instance|accelerator count \"[^\"]*\" is not allowed\b"
+        r"|\"[^\"]+\" is not supported for machine type \"|\bAt (?:most|least) \d+ \w{1,20} can be used along with \d+ accelerator"
+        r"|Cannot use (?:\w+ ){0,3}machine type .{1,80} with (?:GPUs|accelerators)\b"),
+    Rule("disk_misfit", RequestError, "this machine does not take this disk",
+        "take another disk type: hyperdisk-balanced on A3 Ultra, A4 and newer, pd-balanced or pd-ssd before",
+        text=r"\[[\w-]+\] features and \[.{0,400}InstanceTaxonomies are not compatible|\bDisk type \S+ is not supported for machine type\b"),
+    Rule("disk_too_small", RequestError, "the boot disk is smaller than its image",
+        "make the boot disk at least as large as the answer says",
+        text=r"Requested disk size cannot be smaller than the image size"),
+    Rule("image_missing", MissingError, "the boot image does not exist",
+        "name an image or family that `gcloud compute images list` shows, or leave image_family out",
+        text=_ABSENT % r"image(?:s|FamilyViews)"),
+    Rule("subnet_missing", MissingError, "the subnetwork does not exist in this region",
+        "gcloud compute networks subnets list --project {project}; then name one of the region, or allow its region",
+        text=r"The referenced subnetwork resource cannot be found|" + _ABSENT % r"regions/[\w-]{1,40}/subnetworks",
+        facts=_OTHER_REGION),
+    Rule("network_missing", MissingError, "the network does not exist",
+        "gcloud compute networks list --project {project}; then name one: it is the same in every region",
+        text=r"The referenced network resource cannot be found|" + _ABSENT % "global/networks"),
+    # --- the place: another zone or region may do ---
+    Rule("not_in_zone", CapacityError, "the zone does not have it", "allow more zones or regions",
+        text=r"/zones/(?P<zone>[\w-]+)/(?:accelerator|machine)Types/[^']+' was not found|Location (?P<zone2>[\w-]+) is not found or access is unauthorized"
+        r"|Machine type with name '[^']{1,80}' does not exist in zone '(?P<zone3>[\w-]+)'"
+        r"|[Aa]ccelerator type (?:with name )?['\"]?[\w-]{1,80}['\"]? does not exist in zone ['\"]?(?P<zone4>[\w-]+)",
+        facts={"is_lasting": True}),
+    Rule("not_in_region", CapacityError, "the region does not have this machine", "allow more regions",
+        text=r"Machine type \"[^\"]+\" is not supported\.",
+        facts={"is_lasting": True, "scope": Scope.REGION}),
+    Rule("network_elsewhere", CapacityError, "the network belongs to another zone",
+        "allow the zone that the answer names, or make a network for this one",
+        text=r"Network profile only allows resource creation in location",
+        facts={"is_lasting": True}),
+    Rule("addresses_exhausted", CapacityError, "the subnetwork has no address left",
+        "gcloud compute networks subnets expand-ip-range SUBNET --region REGION --prefix-length 20; or allow more regions",
+        text=r"IP space of '[^']{1,300}' is exhausted",
+        codes="IP_SPACE_EXHAUSTED IP_SPACE_EXHAUSTED_WITH_DETAILS",
+        facts=_REGION),
+    Rule("reservation_not_ready", TransientError, "the reservation is not ready yet",
+        "wait until `gcloud compute reservations describe NAME --zone ZONE` says READY; then submit again",
+        text=r"to a reservation with status: (?:CREATING|UPDATING)\b"),
+    Rule("reservation_full", CapacityError, "the reservation is used up",
+        "wait until its machines are free, or allow provisioning_model='standard' or 'spot' beside it",
+        text=r"Specified reservation \S{1,300} does not have available resources|No available resources in specified reservations"
+        r"|\b[Rr]eservations? (?:\S{1,300} )?(?:do|does) not have (?:enough|sufficient)\b|All automatic reservations\b.{0,300} fully consumed",
+        codes="RESERVATION_CAPACITY_EXCEEDED"),
+    Rule("reservation_unusable", RequestError, "the reservation cannot be used",
+        "gcloud compute reservations list --project {project}; then name one of this project, zone and machine type",
+        text=r"Specified reservations? .{1,200}?(?:do(?:es)? not exist|can not be targeted)|reservation must exist in the same project"
+        r"|no automatic reservation matching|[Cc]ould not find the given reservation|Incompatible AggregateReservation|ReservationAffinity of\b"
+        r"|[Tt]o consume reservation\b|to a reservation with status: ",
+        codes="INVALID_RESERVATION RESERVATION_NOT_FOUND RESERVATION_INCOMPATIBLE"),
+    Rule("stockout_region", CapacityError, "no machines are left in the region", _ELSEWHERE,
+        text=r"Resources are insufficient in region: (?P<region>[\w-]+)|regions/(?P<region2>[\w-]+)' does not have enough resources available",
+        codes="REGION_RESOURCE_POOL_EXHAUSTED REGION_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
+        facts=_REGION),
+    Rule("stockout", CapacityError, "no machines are left in the zone", _ELSEWHERE,
+        text=r"zones/(?P<zone>[\w-]+)' does not have enough resources available|not have (?:enough|sufficient) (?:resources|capacity) available"
+        r"|not enough resources available|not currently have sufficient capacity|currently unavailable in the (?P<zone2>[\w-]+) zone"
+        r"|[Nn]o available zone found|could not provision queued instances",
+        codes="ZONE_RESOURCE_POOL_EXHAUSTED ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS RESOURCE_POOL_EXHAUSTED INSUFFICIENT_CAPACITY"
+        " insufficientCapacity STOCKOUT resource_availability stockout"),
+    Rule("reclaimed", CapacityError, "a VM was reclaimed while it was made",
+        "try again later, or allow another zone or provisioning_model",
+        text=r"\b(?:due to|because of|by) preemption\b|\b(?:was|were|been) preempted\b",
+        codes="operation:UNSUPPORTED_OPERATION operation:RESOURCE_NOT_FOUND operation:PREEMPTED"),
+    Rule("failed_inside", CapacityError, "the zone failed at it, and Google does not say how",
+        "try again later, or allow another zone: nothing is left of the try",
+        text=r"\Aoperation: .{0,400}Internal error\. Please try again or contact Google Support\b|Internal error occurred for the current attempt",
+        codes="operation:INTERNAL_ERROR"),
+    Rule("gang_incomplete", CapacityError, "not all of the VMs could be made", _ELSEWHERE,
+        codes="operation:VM_MIN_COUNT_NOT_REACHED"),
+    # --- the state of what is there ---
+    Rule("in_use", RequestError, "something it needs is in use", "wait until what the answer names is gone, or delete it",
+        text=r"resource '[^']+' is already being used by '",
+        codes="resourceInUseByAnotherResource RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"),
+    Rule("bucket_location", RequestError, "the bucket is not where the job runs",
+        "name a bucket in the job's region: gcloud storage buckets create gs://NAME --location REGION",
+        text=r"The Cloud Storage bucket of \S{1,300} is in location `?[\w-]+`?\. It must be in the same"),
+    Rule("retained", RequestError, "the bucket keeps an object as it is",
+        "name a bucket without a retention policy or holds: a job's record is overwritten while it runs",
+        text=r"Object '.{1,1024}' is (?:subject to|under) .{1,200}\bcannot be (?:deleted|overwritten)",
+        codes="retentionPolicyNotMet objectUnderActiveHold"),
+    Rule("source_busy", TransientError, "the image or snapshot is copied too often at once",
+        "submit again in a few minutes; for many nodes use an image instead of a snapshot",
+        text=r"Too frequent operations from the source resource",
+        codes="RESOURCE_OPERATION_RATE_EXCEEDED"),
+    Rule("not_ready", TransientError, "it is still changing", "wait until it has stopped changing; then try again",
+        text=r"The resource '[^']{1,400}' is not ready\b",
+        codes="resourceNotReady RESOURCE_NOT_READY"),
+    Rule("missing", MissingError, "it does not exist", "check the project, the region and the name",
+        status="call:404 call:410 call:NOT_FOUND call:notFound"),
+    Rule("name_taken", PreconditionError, "something of this name exists",
+        "look at what is there; it may be an earlier try of the same",
+        text=r"The resource '[^']{1,400}' already exists",
+        status="409 ALREADY_EXISTS alreadyExists"),
+    Rule("changed", PreconditionError, "it has changed since it was read", "read it again, then repeat the change",
+        text=r"(?:Invalid fingerprint|Supplied fingerprint does not match|Labels fingerprint either invalid)\b",
+        status="call:412 call:conditionNotMet"),
+    Rule("request", RequestError, "the request is refused", "change what the answer names",
+        status="400 405 411 413 INVALID_ARGUMENT FAILED_PRECONDITION OUT_OF_RANGE CONDITION_NOT_MET LIMIT_EXCEEDED invalid badRequest required"),
+    Rule("token_unavailable", TransientError, "no token was available",
+        "check that this machine reaches https://oauth2.googleapis.com, or on a VM its metadata server",
+        status="auth:408 auth:429 auth:500 auth:502 auth:503 auth:504 internal_failure server_error"),
+    Rule("unclear", UnclearError, "no answer that says what was done",
+        "look whether it was done before you do it again: `trainer.jobs()` lists what is there",
+        status="call:408 call:499 call:500 call:502 call:503 call:504 call:INTERNAL call:UNAVAILABLE call:DEADLINE_EXCEEDED"
+        " call:ABORTED call:CANCELLED call:backendError call:internalError"),
+)
+# fmt: on
+_BY_NAME = {rule.name: rule for rule in RULES}
+_QUOTED = re.compile(r"\b(?:CODE_)?(?:GCE_)?([A-Z]{2,}(?:_[A-Z]+)+|[A-Z]{4,})\b")
+_CONSTRAINT_FIXES = {
+    "constraints/compute.vmExternalIpAccess": "leave external_ip out",
+    "constraints/compute.trustedImageProjects": "take a boot image of a trusted project (image_family=)",
+    "constraints/compute.requireShieldedVm": "take a boot image that supports Shielded VM (image_family=)",
+    "constraints/compute.requireOsLogin": "leave OS Login on",
+    "constraints/gcp.restrictNonCmekServices": "name a key where the backend takes one (kms_key=)",
+    "constraints/compute.restrictVpcPeering": "take a network that it allows (network=)",
+}
+"""What to change for the constraints that training meets. Source: Google's list, 2026-11-20."""
+
+
+def classify(details: ErrorDetails) -> Rule | None:
+    """The rule for an error; None for one that no rule knows."""
+    if details.where == "network" or details == ErrorDetails(place=details.place, raw=details.raw):
+        return _BY_NAME["unclear"]
+    rule = _first(details)
+    is_global = details.quota is not None and details.quota.is_global
+    if rule is not None and rule.name == "quota_region" and is_global:  # the sentence may leave that out
+        return _BY_NAME["quota_project"]
+    return rule
+
+
+def _first(details: ErrorDetails) -> Rule | None:
+    for rule in RULES:
+        if rule.search(details) is not None:
+            return rule
+    told = details.codes | {f"{details.where}:{code}" for code in details.codes}
+    quoted = _QUOTED.findall(" ".join((*sorted(details.codes), details.message)))
+    by_code = [rule for rule in RULES if rule.fits(told, "codes")]
+    # a code that is only quoted repeats no write
+    by_code += [rule for rule in RULES if rule.fits(quoted, "codes") and not rule.error.retryable]
+    words = told | {str(details.status), f"{details.where}:{details.status}"}
+    return next(iter(by_code), None) or next((rule for rule in RULES if rule.fits(words, "status")), None)
+
+
+def to_error(
+    details: ErrorDetails, action: str, *, project: str = "", place: str = "", now: float | None = None
+) -> GputrainError:
+    """The error for what Google reported, with Google's words as its ``why`` and the payload as its ``raw``.
+
+    Args:
+        action: what was being done, in a few words: ``"create the job"``.
+        project: for the commands that the fix names; otherwise the one that Google names.
+        place: the zone or region that was asked, where the details name none.
+        now: seconds since 1970. Google's limits per minute refill at the full minute of its clock. Source:
+            Compute Engine's pages, read 2026-11-20.
+
+    >>> to_error(ErrorDetails(status=404, message="no such job"), "look at the job").kind
+    'missing'
+    """
+    rule = classify(details)
+    if rule is None:
+        return _unknown(details, action)
+    details = details if details.place else attrs.evolve(details, place=place)
+    found = rule.search(details) or {}
+    facts = {
+        "scope": rule.scope,
+        "try_elsewhere": rule.try_elsewhere,
+        **rule.facts,
+        **_facts(rule, details, found),
+    }
+    if rule.name == "rate" and now is not None:
+        facts["refills_in_s"] = 60.0 - now % 60.0
+    why = details.message or f"Google said {details.status or 'nothing'} and gave no reason"
+    note = _note(rule, details)
+    words = {
+        "project": project or _project(details),
+        "account": found.get("account"),
+        "change": _CONSTRAINT_FIXES.get(found.get("constraint", ""), "change what it names"),
+    }
+    return rule.error(
+        f"could not {action}: {rule.title}",
+        why=f"{why} ({note})" if note else why,
+        fix=_way_to(details.unreached) or _Fix().format(rule.fix, **words, **facts),
+        raw=details.raw,
+        kind=rule.name,
+        **facts,
+    )
+
+
+def most_severe(errors: Iterable[GputrainError]) -> GputrainError | None:
+    """The error that counts among those of one operation: what a person must fix before what may pass.
+
+    An unknown error stands above what passes, since it is never retried.
+    """
+    order = (QuotaExceededError, RequestError, CapacityError, ProviderError, TransientError)
+    ranked = {kind: rank for rank, kind in enumerate(order)}
+    return min(
+        errors,
+        key=lambda one: next((rank for kind, rank in ranked.items() if isinstance(one, kind)), -1),
+        default=None,
+    )
+
+
+@contextmanager
+def google_errors(
+    action: str, *, project: str = "", place: str = "", now: Callable[[], float] | None = None
+) -> Iterator[None]:
+    """Let what Google's libraries raise inside come out as gputrain's errors, the cause kept.
+
+    Args:
+        action, project, place, now: as `to_error` takes them, ``now`` as a clock.
+
+    Raises:
+        AccessError, RequestError, CapacityError, TransientError, ProviderError: as Google reported.
+    """
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+    from google.protobuf.json_format import ParseError
+    from requests import RequestException
+
+    try:
+        yield
+    except (GoogleAPIError, GoogleAuthError, ParseError, RequestException) as error:
+        if why := _untrusted(error):
+            raise _certificate_error(action, why) from _shown(error)
+        found = to_error(details_of(error), action, project=project, place=place, now=now() if now else None)
+        raise found from _shown(error)
+    except OSError as error:  # requests raises a bare one where the file of certificates is not there
+        if not re.search("certificate|CA bundle", str(error), re.IGNORECASE):
+            raise
+        raise _certificate_error(action, f"{type(error).__name__}: {error}") from _shown(error)
+
+
+def details_of(error: Exception) -> ErrorDetails:
+    """What an exception of google-api-core, google-auth or requests reports."""
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError
+    from requests import TooManyRedirects
+
+    response = getattr(error, "response", None)
+    if hasattr(response, "status_code") and isinstance(error, (GoogleAPICallError, TooManyRedirects)):
+        return response_error(response)  # its body says more than what the library read of it
+    if isinstance(error, GoogleAPICallError):
+        body = {"message": error.message, "errors": list(error.errors), "details": list(error.details)}
+        return body_error({"error": body}, status=int(error.code or 0))
+    if isinstance(error, GoogleAuthError):
+        return _auth_error(error)
+    host, why = _unreached(error)
+    said = f"no answer from {host}: {why}" if host else shorten(f"{type(error).__name__}: {error}")
+    return ErrorDetails(where="network", message=said, raw=shorten(repr(error)), unreached=host)
+
+
+def response_error(response: Any) -> ErrorDetails:
+    """What an HTTP response of `requests` with a status of 300 or more reports."""
+    try:
+        body = response.json()
+    except (ValueError, RecursionError):
+        body = None
+    has_error = isinstance(body, Mapping) and isinstance(body.get("error"), (str, Mapping))
+    text = (
+        "" if has_error else f"HTTP {response.status_code} {response.reason}: {shorten(response.text)[:200]}"
+    )
+    return body_error(
+        body,
+        status=response.status_code,
+        text=text,
+        place=place_of(str(getattr(response, "url", None) or "")),
+        retry_after_s=_seconds(response.headers.get("Retry-After")),
+    )
+
+
+def body_error(
+    body: Any, *, status: int = 0, text: str = "", place: str = "", retry_after_s: float | None = None
+) -> ErrorDetails:
+    """What the JSON body of an error holds: ``{"error": {...}}`` of any Google API, or an OAuth error.
+
+    A value of another type than Google documents is passed over.
+
+    Args:
+        body: what was read; of any type.
+        status: HTTP status; where it is 0, the body's own code stands for it.
+        text: shown for a body without an error.
+
+    >>> sorted(body_error({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}).codes)
+    ['RESOURCE_EXHAUSTED']
+    """
+    error = _map(body).get("error")
+    raw = redacted(body) if body else shorten(text)
+    if isinstance(error, str):
+        said = shorten(body.get("error_description")) or shorten(error)
+        return ErrorDetails(
+            where="auth", status=status, codes=frozenset({shorten(error)}), message=said, place=place, raw=raw
+        )
+    if not isinstance(error, Mapping):
+        return ErrorDetails(
+            status=status, message=shorten(text), place=place, retry_after_s=retry_after_s, raw=raw
+        )
+    code = error.get("code")
+    code = code if isinstance(code, int) and 0 < code < 1000 else 0
+    details = [_flat(one) for one in _maps(error.get("details"))]
+    delays = (_seconds(one.get("retryDelay")) for one in details)
+    return ErrorDetails(
+        status=status or code,
+        message=shorten(error.get("message")),
+        place=place,
+        retry_after_s=next((one for one in (retry_after_s, *delays) if one is not None), None),
+        raw=raw,
+        **_evidence([{"code": error.get("status")}, *_maps(error.get("errors"))], details),
+    )
+
+
+def operation_error(error: Any, *, status: int = 0, place: str = "") -> ErrorDetails:
+    """One of the errors that an operation of Compute Engine ended with, as its JSON writes it.
+
+    >>> operation_error({"code": "QUOTA_EXCEEDED", "message": "Quota 'CPUS' exceeded."}).codes
+    frozenset({'QUOTA_EXCEEDED'})
+    """
+    error = _map(error)
+    message = shorten(error.get("message"))
+    details = [one for detail in _maps(error.get("errorDetails")) for one in detail.values()]
+    evidence = _evidence([error], list(_maps(details)))
+    if status >= 500 and not evidence["codes"] and re.fullmatch("[A-Z ]*", message):
+        evidence["codes"] = frozenset({"INTERNAL_ERROR"})  # "SERVICE UNAVAILABLE" says no more than 503
+    return ErrorDetails(
+        where="operation", status=status, message=message, place=place, raw=redacted(error), **evidence
+    )
+
+
+_REGION_NAME, _IN_REGION = r"[a-z]+-[a-z]+\d+", r"(?:ai\d)?[a-z]"
+"""A region, and what a zone's name has behind it; AI zones are named ``us-central1-ai1a``."""
+
+
+def place_of(url: str) -> str:
+    """The zone or region in an address; empty where there is none."""
+    place = rf"/(?:zones|regions|locations)/({_REGION_NAME}(?:-{_IN_REGION})?)\b"
+    found = re.search(place, url.partition("?")[0])
+    return found[1] if found else ""
+
+
+def shorten(text: Any) -> str:
+    """A text that may be shown: without credentials or what moves a terminal. Empty for any other type."""
+    if not isinstance(text, str):
+        return ""
+    clean = redact(text[: 2 * LONGEST])  # before it is cut: half a credential has another form
+    return sanitize(clean if len(clean) <= LONGEST else f"{clean[:LONGEST]}...")
+
+
+class _Fix(string.Formatter):
+    """Fills in what is known; an unknown fact stays as a word in capitals for the reader to fill in."""
+
+    def get_value(self, key: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002  # string.Formatter's
+        return kwargs.get(key) or str(key).upper()
+
+
+def _unknown(details: ErrorDetails, action: str) -> ProviderError:
+    codes = sorted(details.codes)
+    return ProviderError(
+        f"could not {action}: Google's answer is unknown",
+        why=details.message or f"status {details.status} {' '.join(codes)}".strip(),
+        fix="look whether it was done; then report the answer in this error's raw field",
+        raw=details.raw,
+        code=codes[0] if codes else str(details.status),
+    )
+
+
+def _way_to(unreached: str) -> str:
+    """What to do where no connection could be opened; empty otherwise."""
+    if leads_here(unreached):
+        start = f"start the emulator, gputrain-emulator --port {unreached.rpartition(':')[2]}"
+        return f"{start}; or name no endpoint, nor GPUTRAIN_ENDPOINT, to go to Google"
+    return unreached and "check this machine's network, its DNS, and the proxy that HTTPS_PROXY names"
+
+
+def _facts(rule: Rule, details: ErrorDetails, found: Mapping[str, str]) -> dict[str, Any]:
+    """What an error of this class carries, as far as Google reported it."""
+    kind, metadata, quota = rule.error, details.metadata, details.quota or ReportedQuota()
+    if issubclass(kind, QuotaExceededError):
+        named = re.split(r"[,\s]+", found.get("metrics") or found.get("metric") or quota.metric)
+        metrics = tuple(word for word in named if word)
+        metric = metrics[0] if metrics else ""
+        is_global = quota.is_global or details.message.rstrip(".").endswith("globally")
+        region = found.get("region") or quota.dimensions.get("region", "")
+        return {
+            **({"scope": Scope.PROJECT} if is_of_all_regions(metric) else {}),
+            "metric": metric,
+            "metrics": metrics,
+            "limit": float(found["limit"]) if "limit" in found else quota.limit,
+            "limit_name": quota.limit_name,
+            "future_limit": quota.future_limit,
+            "dimensions": dict(quota.dimensions),
+            "where": "global" if is_global else region or details.place,
+        }
+    if issubclass(kind, CapacityError):
+        place = found.get("zone") or found.get("region") or metadata.get("zone") or details.place
+        return {"place": place, "zones_available": _zones(details)}
+    if issubclass(kind, PermissionDeniedError):
+        permission = metadata.get("permission") or found.get("permission") or rule.facts.get("permission", "")
+        return {"permission": permission, "service_account": found.get("account", "")}
+    if issubclass(kind, ApiDisabledError):
+        said = metadata.get("service") or details.message
+        api = re.search(r"\b[a-z]{1,60}\.googleapis\.com", said.partition("/apis/api/")[2] or said)
+        return {"api": api[0] if api else ""}
+    if issubclass(kind, OrgPolicyError):
+        return {"constraint": found.get("constraint", "")}
+    if issubclass(kind, TransientError):
+        metric = found.get("metric") or quota.metric
+        return {"retry_after_s": details.retry_after_s, "metric": metric, "unreached": details.unreached}
+    return {}
+
+
+def _note(rule: Rule, details: ErrorDetails) -> str:
+    """What a reader should know beside Google's words; mostly nothing."""
+    zones, quota = _zones(details), details.quota
+    if issubclass(rule.error, CapacityError) and zones:
+        return f"Google has some in {' and '.join(zones)}"
+    if not issubclass(rule.error, QuotaExceededError) or quota is None or quota.limit is None:
+        return ""
+    if quota.future_limit is not None:
+        return f"a rise from {quota.limit:g} to {quota.future_limit:g} is under way"
+    return "a limit of 0 never clears by waiting" if quota.limit == 0 else ""
+
+
+def _zones(details: ErrorDetails) -> tuple[str, ...]:
+    """The zones with room that a stockout names."""
+    zones = re.split(r"[,\s]+", details.metadata.get("zonesAvailable", ""))
+    return tuple(zone for zone in zones if re.fullmatch(f"{_REGION_NAME}-{_IN_REGION}", zone))
+
+
+def _project(details: ErrorDetails) -> str:
+    """The project that Google names, by its number or its id."""
+    named = details.metadata.get("consumer", "").rpartition("/")[2]
+    form = r"\bprojects?[/ _](?:number:)?([a-z][a-z0-9-]{4,28}[a-z0-9]|\d{6,})\b"
+    found = re.search(form, details.message)
+    return named or (found[1] if found else "")
+
+
+def _evidence(errors: Any, details: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Codes, metadata and quota of an error's parts."""
+    codes = {_code(one.get(key)) for one in errors for key in ("reason", "code")}
+    codes |= {_code(one.get("reason")) for one in details}
+    told = [_map(one.get(name)).items() for one in details for name in ("metadata", "metadatas")]
+    metadata = {shorten(key): shorten(value) for items in told for key, value in items}
+    quotas = [_quota(one) for one in details if one.get("metricName") or one.get("limitName")]
+    if not quotas and "quota_metric" in metadata:  # the way of all services but Compute Engine
+        place = metadata.get("quota_location", "")
+        quotas = [
+            ReportedQuota(
+                metric=metadata["quota_metric"],
+                limit_name=metadata.get("quota_limit", ""),
+                limit=_number(metadata.get("quota_limit_value")),
+                dimensions={"global" if place == "global" else "region": place} if place else {},
+            )
+        ]
+    return {
+        "codes": frozenset(codes - {""}),
+        "metadata": {key: value for key, value in metadata.items() if key and value},
+        "quota": quotas[0] if quotas else None,
+    }
+
+
+def _quota(detail: Mapping[str, Any]) -> ReportedQuota:
+    is_rising = detail.get("rolloutStatus") == "IN_PROGRESS"
+    dimensions = _map(detail.get("dimensions"))
+    return ReportedQuota(
+        metric=shorten(detail.get("metricName")),
+        limit_name=shorten(detail.get("limitName")),
+        limit=_number(detail.get("limit")),
+        future_limit=_number(detail.get("futureLimit")) if is_rising else None,
+        dimensions={shorten(key): shorten(value) for key, value in dimensions.items()},
+    )
+
+
+def _flat(detail: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A detail of google.rpc; Compute Engine nests its own under names such as ``quotaInfo``."""
+    return _map(detail.get("quotaInfo")) or _map(detail.get("errorInfo")) or detail
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (one for one in (value if isinstance(value, (list, tuple)) else ()) if isinstance(one, Mapping))
+
+
+def _code(value: Any) -> str:
+    """A machine's word; empty for anything else."""
+    is_word = isinstance(value, str) and re.fullmatch(r"[\w.-]{1,100}", value, re.ASCII)
+    return value if is_word and not looks_secret(value) else ""
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; Google writes 64-bit ones as texts."""
+    try:
+        number = float(value) if isinstance(value, (int, float, str)) and value is not True else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _seconds(value: Any) -> float | None:
+    """Seconds of a ``Retry-After`` header or of a duration such as ``"30s"``; None for anything else."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?)s?", value) if isinstance(value, str) else None
+    return float(found[1]) if found else None
+
+
+def _auth_error(error: Any) -> ErrorDetails:
+    """What google-auth reports: no credentials, no token, or one that is not accepted. Nothing was sent."""
+    from google.auth.exceptions import GoogleAuthError, TransportError
+
+    for body in map(_document, error.args):
+        if "error" in body:
+            details = body_error(body)
+            status = details.status or (0 if error.retryable else 400)
+            return attrs.evolve(details, where="auth", status=status)
+    cause = error.args[0] if error.args and isinstance(error.args[0], GoogleAuthError) else error
+    is_passing = isinstance(cause, TransportError) or error.retryable
+    said = cause.args[0] if cause.args else cause
+    host, why = _unreached(said)
+    return ErrorDetails(
+        where="auth",
+        status=503 if is_passing else 401,
+        message=shorten(f"{type(cause).__name__}: {f'no answer from {host}: {why}' if host else said}"),
+        unreached=host,
+        codes=frozenset() if is_passing else frozenset({type(cause).__name__}),
+        raw=shorten(repr(error)),
+    )
+
+
+def _document(value: Any) -> Mapping[str, Any]:
+    """A JSON object, as it is or as text; empty for anything else."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return _map(value)
+
+
+def _unreached(error: Any) -> tuple[str, str]:
+    """The address that no connection could be opened to, and why; empty otherwise."""
+    from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+
+    url = str(getattr(getattr(error, "request", None), "url", ""))
+    met = error.args[0] if url and error.args else None
+    met = met.reason if isinstance(met, MaxRetryError) else met
+    if not isinstance(met, (NewConnectionError, ConnectTimeoutError)):
+        return "", ""
+    why = getattr(met.__context__, "strerror", None) or "no connection in time"
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}", shorten(why)
+
+
+def _certificate_error(action: str, why: str) -> RequestError:
+    """Nothing was sent, and no waiting helps."""
+    fix = "name the certificates that this network's proxy needs, in a file that is there: REQUESTS_CA_BUNDLE"
+    return RequestError(f"could not {action}: the connection cannot be trusted", why=shorten(why), fix=fix)
+
+
+def _untrusted(error: Any) -> str:
+    """What is wrong with a certificate, theirs or a file of ours; empty where it is something else."""
+    for _ in range(10):  # each lies in the one that is raised
+        if isinstance(error, ssl.SSLCertVerificationError) or getattr(error, "library", "") == "X509":
+            return str(error)
+        inner = (getattr(error, "reason", None), *getattr(error, "args", ()))
+        error = next((one for one in inner if isinstance(one, Exception)), None)
+    return ""
+
+
+def _shown(error: Exception) -> Exception | None:
+    """The cause, for tracebacks; none where its words hold a credential, such as an upload's address."""
+    return error if redact(str(error)) == str(error) else None

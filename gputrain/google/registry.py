@@ -1,0 +1,135 @@
+"""Google's container registries: the digest that a tag means now, and the CPUs that an image is for."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import attrs
+
+from gputrain.errors import GputrainError
+from gputrain.google.client import GoogleClient
+from gputrain.google.endpoints import Api
+from gputrain.google.forms import mapping, mappings
+from gputrain.retry import GLANCE, Policy
+
+log = logging.getLogger("gputrain")
+
+_IMAGE = re.compile(
+    r"(?P<host>[a-z0-9.-]+\.pkg\.dev|(?:[a-z]+\.)?gcr\.io)/(?P<path>[^@:]+)"
+    r"(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LISTS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+_IMAGES = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+_ACCEPTED = {"Accept": ", ".join((*_LISTS, *_IMAGES))}
+
+
+@attrs.frozen(kw_only=True)
+class ImageName:
+    """An image in one of Google's registries.
+
+    >>> ImageName.parse("us-docker.pkg.dev/p/train/image:1").reference
+    '1'
+    """
+
+    host: str
+    path: str
+    reference: str
+    """A digest, or a tag."""
+
+    @classmethod
+    def parse(cls, image: str) -> ImageName | None:
+        """The parts of a name; None for an image of another registry, which no token of ours may go to."""
+        found = _IMAGE.fullmatch(image)
+        if found is None:
+            return None
+        reference = found["digest"] or found["tag"] or "latest"
+        return cls(host=found["host"], path=found["path"], reference=reference)
+
+    def by_digest(self, digest: str) -> str:
+        """The same image under its digest."""
+        return f"{self.host}/{self.path}@{digest}"
+
+
+@attrs.frozen(kw_only=True)
+class Manifest:
+    """What a registry says about an image."""
+
+    digest: str
+    """Empty where the registry does not say."""
+    has_platforms: bool
+    """True for a list of images, one a platform."""
+
+
+def resolve_digest(access: GoogleClient, image: str) -> str:
+    """The image by its digest, if its name has one or Google's registry knows it; else the name as it is.
+
+    A job then runs the same image on every node and after every restart. A registry that does not answer does
+    not stop the job: the machine pulls the image under another identity.
+    """
+    name = ImageName.parse(image)
+    if name is None or "@" in image:
+        return image if name is None else name.by_digest(name.reference)
+    try:
+        found = find_manifest(access, name)
+    except GputrainError as error:
+        log.info("%s stays a tag: %s", image, error.why)
+        return image
+    return name.by_digest(found.digest) if found is not None and found.digest else image
+
+
+def by_digest(image: str) -> str:
+    """The image where its name holds a digest; else nothing, as a tag may be moved."""
+    return image if "@sha256:" in image else ""
+
+
+def same_image(tagged: str, resolved: str) -> bool:
+    """Whether a name by digest is one of the image that a tag, or none, stands for.
+
+    >>> same_image("us-docker.pkg.dev/p/team/train:1", f"us-docker.pkg.dev/p/team/train@sha256:{'0' * 64}")
+    True
+    """
+    one, other = ImageName.parse(tagged), ImageName.parse(resolved)
+    if one is None or other is None or "@" in tagged or "@" not in resolved:
+        return False
+    return (one.host, one.path) == (other.host, other.path)
+
+
+def find_manifest(access: GoogleClient, image: ImageName, *, policy: Policy = GLANCE) -> Manifest | None:
+    """What the registry says about the image now; None where these endpoints have no registry.
+
+    Raises:
+        MissingError: there is no such image.
+        AccessError, TransientError: as the registry answers.
+    """
+    url = _url(access, image)
+    if not url:
+        return None
+    response = access.request("HEAD", url, action=f"look up {image.path}", headers=_ACCEPTED, policy=policy)
+    digest = response.headers.get("Docker-Content-Digest", "")
+    is_list = response.headers.get("Content-Type", "") in _LISTS
+    return Manifest(digest=digest if _DIGEST.fullmatch(digest) else "", has_platforms=is_list)
+
+
+def read_architectures(access: GoogleClient, image: ImageName) -> frozenset[str]:
+    """The CPU architectures of an image that is a list, as Google names them: ``x86_64``, ``arm64``.
+
+    Raises as `find_manifest`.
+    """
+    action = f"read the manifest of {image.path}"
+    body = access.get(_url(access, image), action=action, headers=_ACCEPTED, policy=GLANCE)
+    platforms = [mapping(one.get("platform")) for one in mappings(body.get("manifests"))]
+    names = {str(one.get("architecture", "")) for one in platforms}
+    return frozenset(name.replace("amd64", "x86_64") for name in names - {"", "unknown"})
+
+
+def _url(access: GoogleClient, image: ImageName) -> str:
+    base = access.url(Api.REGISTRY).replace("{host}", image.host)
+    return f"{base}/v2/{image.path}/manifests/{image.reference}" if base else ""

@@ -1,0 +1,501 @@
+"""Cloud Storage: the objects of a bucket, uploads, and the proof that a bucket is ours.
+
+Times are the service's: an object's age is the ``Date`` of the response less the object's ``updated``, so the
+clocks of two machines are never compared. Retries are ours; those of Google's client are off.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import attrs
+
+from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, TransientError
+from gputrain.fields import invalid
+from gputrain.google.client import GoogleClient
+from gputrain.google.endpoints import Api
+from gputrain.google.errors import MissingError, PreconditionError, TooLargeError, UnclearError, unlike_google
+from gputrain.retry import READ, WRITE, Policy
+from gputrain.times import moment_of_header
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with the bytes sent so far and the total."""
+
+LARGEST_OBJECT = 1 << 30
+"""Bytes of an object that are taken into memory."""
+
+CHUNK_BYTES = 8 << 20
+"""Larger uploads are sent in resumable chunks of this size, as google-cloud-storage 3 does."""
+
+LONGEST_PREFIX = 700
+"""Bytes: with what stands below it, an object's name has at most 1024.
+
+Source: "About Cloud Storage objects", read 2026-11-26.
+"""
+
+_WRITTEN_BY = "gputrain-write"
+"""Metadata that names the one write that made this generation: it settles a write whose response was lost."""
+
+_FIELDS = "items(name,generation,size,md5Hash,updated,timeCreated,metadata),nextPageToken"
+_URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
+_last_response = threading.local()
+"""Headers of the last response that this thread read; the client does not hand them out."""
+
+
+@attrs.frozen(kw_only=True)
+class BucketPrefix:
+    """A place in Cloud Storage: a bucket and a prefix inside it.
+
+    >>> BucketPrefix.parse("gs://my-bucket/team/").uri("code", "a.tar.gz")
+    'gs://my-bucket/team/code/a.tar.gz'
+    """
+
+    name: str
+    prefix: str = ""
+    """Empty, or ends in ``/``."""
+
+    @classmethod
+    def parse(cls, uri: str) -> BucketPrefix:
+        """Read ``gs://bucket`` or ``gs://bucket/prefix``.
+
+        Raises:
+            SpecError: it is neither.
+        """
+        found = _URI.fullmatch(uri) if isinstance(uri, str) else None
+        prefix = (found[2] or "").strip("/") if found else ""
+        is_name = prefix.isprintable() and len(prefix.encode()) <= LONGEST_PREFIX
+        if found is None or not is_name or ".." in prefix.split("/"):
+            raise invalid("bucket", uri, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'")
+        return cls(name=found[1], prefix=f"{prefix}/" if prefix else "")
+
+    def object_name(self, *parts: str) -> str:
+        """The name of an object below the prefix."""
+        return self.prefix + "/".join(parts)
+
+    def uri(self, *parts: str) -> str:
+        """The ``gs://`` name of an object below the prefix."""
+        return f"gs://{self.name}/{self.object_name(*parts)}"
+
+
+@attrs.frozen(kw_only=True)
+class Version:
+    """One generation of an object."""
+
+    generation: int
+    updated: datetime
+    seen_at: datetime
+    """The service's time when it was read."""
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was written, by the service's clock."""
+        return max(0.0, (self.seen_at - self.updated).total_seconds())
+
+
+@attrs.frozen(kw_only=True)
+class ObjectInfo(Version):
+    """An object without its content."""
+
+    name: str
+    size: int
+    md5: str
+    """In base64, as Cloud Storage writes it; empty for composed objects."""
+    created: datetime
+    metadata: Mapping[str, str]
+
+
+@attrs.frozen(kw_only=True)
+class Object(Version):
+    """An object that was read."""
+
+    content: bytes = attrs.field(repr=False)
+
+
+@attrs.define(eq=False, slots=False)
+class Objects:
+    """The objects of one bucket, by their full names.
+
+    All methods raise AccessError or TransientError as Cloud Storage answers.
+    """
+
+    access: GoogleClient
+    bucket_name: str
+
+    def read(self, name: str, *, most_bytes: int = LARGEST_OBJECT, policy: Policy = READ) -> Object | None:
+        """An object's content; None where there is no such object.
+
+        Raises:
+            TooLargeError: it is larger than ``most_bytes``.
+        """
+
+        def call() -> Object | None:
+            blob, content = self._bucket.blob(name), _Limited(most_bytes)
+            blob.download_to_file(content, timeout=policy.call_s, retry=None)
+            generation, updated, seen_at = blob.generation, _header("Last-Modified"), _header("Date")
+            if updated is None:  # sent with content (seen 2026-08-13), but Google does not document it
+                info = self._stat(name, policy)
+                updated = info.updated if info.generation == generation else None
+            if generation is None or updated is None or seen_at is None:
+                raise _not_storage(f"read gs://{self.bucket_name}/{name}", content.getvalue())
+            return Object(content=content.getvalue(), generation=generation, updated=updated, seen_at=seen_at)
+
+        return self._try("read", name, call, policy, missing=None)
+
+    def read_range(
+        self, name: str, first: int, most_bytes: int, *, generation: int | None = None, policy: Policy = READ
+    ) -> bytes:
+        """So many bytes of an object from ``first`` on, fewer at its end; none where there is no object.
+
+        Args:
+            generation: of this one alone.
+        """
+
+        def call() -> bytes:
+            from google.api_core.exceptions import RequestRangeNotSatisfiable
+
+            blob, last = self._bucket.blob(name, generation=generation), first + most_bytes - 1
+            try:
+                content = blob.download_as_bytes(start=first, end=last, timeout=policy.call_s, retry=None)
+            except RequestRangeNotSatisfiable:
+                return b""
+            if blob.generation is None:
+                raise _not_storage(f"read gs://{self.bucket_name}/{name}", content)
+            return bytes(content)
+
+        return self._try("read", name, call, policy, missing=b"")
+
+    def stat(self, name: str, *, policy: Policy = READ) -> ObjectInfo | None:
+        """An object's generation and metadata; None where there is no such object."""
+        return self._try("look for", name, lambda: self._stat(name, policy), policy, missing=None)
+
+    def write(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        if_generation: int | None,
+        content_type: str = "application/octet-stream",
+        metadata: Mapping[str, str] | None = None,
+    ) -> ObjectInfo:
+        """Write an object.
+
+        Args:
+            if_generation: of the object to replace; 0: there must be none; None: replace any.
+
+        Raises:
+            PreconditionError: the object is another one by now.
+        """
+        blob, mark = self._bucket.blob(name), uuid.uuid4().hex
+        blob.metadata = {**(metadata or {}), _WRITTEN_BY: mark}
+
+        def call() -> ObjectInfo:
+            blob.upload_from_string(
+                data, content_type, if_generation_match=if_generation, timeout=WRITE.call_s, retry=None
+            )
+            return _info(blob)
+
+        try:
+            return self._try("write", name, call, WRITE)
+        except (PreconditionError, TransientError):
+            written = self.stat(name)  # a try whose response was lost may have written it
+            if written is not None and written.metadata.get(_WRITTEN_BY) == mark:
+                return written
+            raise
+
+    def delete(self, name: str, *, if_generation: int | None = None) -> bool:
+        """Delete an object; False where it is another one by now, which stays."""
+
+        def call() -> bool:
+            blob = self._bucket.blob(name)
+            blob.delete(if_generation_match=if_generation, timeout=WRITE.call_s, retry=None)
+            return True
+
+        try:
+            return self._try("delete", name, call, WRITE, missing=True)
+        except PreconditionError:
+            return False
+
+    def list(self, prefix: str, *, policy: Policy = READ) -> tuple[ObjectInfo, ...]:
+        """The objects whose names begin so, by name."""
+
+        def call() -> tuple[ObjectInfo, ...]:
+            found = self._bucket.list_blobs(prefix=prefix, fields=_FIELDS, timeout=policy.call_s, retry=None)
+            return tuple(_info(blob) for blob in found)
+
+        return self._try("list", f"{prefix}*", call, policy)
+
+    def upload(self, name: str, data: bytes, *, progress: Progress | None = None) -> ObjectInfo:
+        """Put an object where there is none yet, in chunks that are retried one by one.
+
+        Raises:
+            PreconditionError: there is one.
+        """
+        action = f"upload gs://{self.bucket_name}/{name}"
+
+        def retried(call: Callable[[], Any]) -> Callable[[], Any]:
+            return lambda: self.access.tried(_converted(call, action), action=action, policy=WRITE)
+
+        blob = self._bucket.blob(name, chunk_size=CHUNK_BYTES)
+        with _client_errors(action):  # also of what the client reads once all is sent
+            blob.upload_from_file(
+                _Shown(data, progress), size=len(data), content_type="application/gzip",
+                if_generation_match=0, timeout=WRITE.call_s, retry=retried,
+            )  # fmt: skip
+            info = _info(blob)
+        if progress is not None:
+            progress(len(data), len(data))
+        return info
+
+    @cached_property
+    def _bucket(self) -> Any:
+        return _client(self.access).bucket(self.bucket_name)
+
+    def _stat(self, name: str, policy: Policy) -> ObjectInfo:
+        blob = self._bucket.blob(name)
+        blob.reload(timeout=policy.call_s, retry=None)
+        return _info(blob)
+
+    def _try(self, verb: str, name: str, call: Callable[[], T], policy: Policy, **missing: T) -> T:
+        action = f"{verb} gs://{self.bucket_name}/{name}"
+        try:
+            return self.access.tried(_converted(call, action), action=action, policy=policy)
+        except MissingError:
+            if missing:
+                return missing["missing"]
+            raise
+
+
+def upload(
+    access: GoogleClient, bucket: BucketPrefix, name: str, data: bytes, *, progress: Progress | None = None
+) -> int:
+    """Put ``data`` where no object is yet; unchanged content is not sent again.
+
+    Args:
+        access: whose bucket.
+        bucket: a bucket that `check_bucket` has passed.
+        name: full, content-addressed name of the object.
+        data: its content.
+        progress: called with the bytes sent and the total.
+
+    Returns:
+        The object's generation.
+
+    Raises:
+        ProviderError: an object of that name holds something else.
+        AccessError, TransientError: as Cloud Storage answers.
+    """
+    objects = Objects(access, bucket.name)
+    found = objects.stat(name)
+    if found is None:
+        try:
+            found = objects.upload(name, data, progress=progress)
+        except PreconditionError:  # another client was faster, or a try of ours whose response was lost
+            found = objects.stat(name)
+    if found is None or (found.size, found.md5) != (len(data), md5_of(data)):
+        raise ProviderError(
+            f"gs://{bucket.name}/{name} holds something else than its name says",
+            why="the object was exchanged or damaged",
+            fix="find out who can write to the bucket, delete the object, and submit again",
+        )
+    return found.generation
+
+
+def owner_id(project: str, bucket: BucketPrefix) -> str:
+    """The value of `LABEL_OWNER`: two backends with the same one share their records.
+
+    >>> ours, theirs = BucketPrefix(name="b"), BucketPrefix(name="b", prefix="team/")
+    >>> owner_id("my-project", ours) == owner_id("my-project", theirs)
+    False
+    """
+    return hashlib.sha256(f"{project}/{bucket.name}/{bucket.prefix}".encode()).hexdigest()[:12]
+
+
+def check_bucket(access: GoogleClient, bucket: BucketPrefix, region: str, *, policy: Policy = READ) -> None:
+    """Make sure that the bucket exists, belongs to our project and lies in the region, if one is given.
+
+    It is one read.
+
+    Raises:
+        PermissionDeniedError: it is somebody else's, or we may not look.
+        RequestError: it does not exist, or lies elsewhere.
+    """
+    place = _location(access, bucket.name, region or "REGION", policy)
+    if region and place != region:
+        raise RequestError(
+            f"gs://{bucket.name} does not suit {region}",
+            why=f"it lies in {place}; code and results are kept in the region where jobs start",
+            fix=f"gcloud storage buckets create gs://NEW-NAME --location {region} --project {access.project}"
+            + f", or put {place} first in regions" * ("-" in place),
+        )
+
+
+def check_owner(access: GoogleClient, bucket: BucketPrefix) -> None:
+    """Make sure that the bucket exists and belongs to our project. One read.
+
+    Raises:
+        PermissionDeniedError: it is somebody else's, or we may not look.
+        RequestError: it does not exist.
+    """
+    _location(access, bucket.name, "REGION", READ)
+
+
+def md5_of(data: bytes) -> str:
+    """The MD5 as Cloud Storage writes it: a check against damage, not against malice (the sha256 is that)."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def _location(access: GoogleClient, name: str, region: str, policy: Policy) -> str:
+    """Where a bucket of our project lies. Only the list of our own buckets proves whose it is."""
+    client, fields = _client(access), "items(name,location),nextPageToken"
+
+    def ours() -> dict[str, str]:
+        found = client.list_buckets(prefix=name, fields=fields, timeout=policy.call_s, retry=None)
+        return {one.name: str(one.location).lower() for one in found}
+
+    action = f"look for gs://{name} among the buckets of {access.project}"
+    place = access.tried(_converted(ours, action), action=action, policy=policy).get(name)
+    if place is not None:
+        return place
+    try:
+        look = lambda: client.bucket(name).reload(timeout=policy.call_s, retry=None)  # noqa: E731
+        access.tried(_converted(look, action), action=f"look at gs://{name}", policy=policy)
+    except MissingError as missing:
+        raise MissingError(
+            f"there is no bucket gs://{name}",
+            why=missing.why,
+            fix=f"gcloud storage buckets create gs://{name} --project {access.project} --location {region}",
+            raw=missing.raw,
+        ) from missing
+    except PermissionDeniedError:
+        pass
+    raise PermissionDeniedError(
+        f"gs://{name} does not belong to project {access.project}",
+        why="code put into a bucket of somebody else could be exchanged for theirs and run as you",
+        fix="name a bucket of your own project",
+        permission="storage.buckets.get",
+    )
+
+
+def _client(access: GoogleClient) -> Any:
+    """Google's client, with our session and endpoint."""
+    from google.api_core.client_options import ClientOptions
+    from google.cloud import storage
+
+    address = access.url(Api.STORAGE)
+
+    def make() -> Any:
+        session, credentials = access.session(), access.get_credentials()
+        session.hooks["response"].append(_note)
+        options = ClientOptions(api_endpoint=address, universe_domain=credentials.universe_domain)
+        client = storage.Client(access.project, credentials, _http=session, client_options=options)
+        client._bucket_metadata_cache = (
+            None  # it reads each bucket in a thread, for traces (3.17, 2026-11-27)
+        )
+        return client
+
+    return access.shared(storage.Client, address, make)
+
+
+def _note(response: Any, **_: Any) -> None:
+    """Keep the headers; refuse an upload's session on another host, to which our token would be sent."""
+    where = response.headers.get("Location", "")
+    if response.status_code < 300 and where and urlsplit(where)[:2] != urlsplit(response.url)[:2]:
+        raise ProviderError("the upload was sent to another host", why=f"Location: {where[:100]}")
+    _last_response.headers = response.headers
+
+
+def _header(name: str) -> datetime | None:
+    return moment_of_header(_last_response.headers.get(name))
+
+
+def _info(blob: Any) -> ObjectInfo:
+    seen_at = _header("Date")
+    updated = blob.updated  # which is parsed anew at each access
+    if blob.generation is None or updated is None or seen_at is None:
+        raise _not_storage(f"look at an object of gs://{blob.bucket.name}", b"")
+    return ObjectInfo(
+        name=blob.name,
+        generation=blob.generation,
+        size=blob.size or 0,
+        md5=blob.md5_hash or "",
+        updated=updated,
+        created=blob.time_created or updated,
+        metadata=blob.metadata or {},
+        seen_at=seen_at,
+    )
+
+
+def _not_storage(action: str, content: bytes) -> UnclearError:
+    """A proxy may answer with a page of its own; only Cloud Storage names a generation and a date."""
+    began = content[:40].decode("utf-8", "replace")
+    why = "it names no generation or no time" + (f", and begins {began!r}" if began else "")
+    return unlike_google(f"could not {action}: the answer is not Cloud Storage's", why)
+
+
+def _converted(call: Callable[[], T], action: str) -> Callable[[], T]:
+    """The same call, whose storage client's own exceptions become those of google.api_core or ours."""
+
+    def converted() -> T:
+        with _client_errors(action):
+            return call()
+
+    return converted
+
+
+@contextmanager
+def _client_errors(action: str) -> Iterator[None]:
+    from google.api_core.exceptions import from_http_status
+    from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+
+    try:
+        yield
+    except InvalidResponse as error:  # of a chunk; its text holds the address of the upload
+        raise from_http_status(error.response.status_code, "", response=error.response) from None
+    except (DataCorruption, ConnectionError) as error:
+        what = f"could not {action}: bytes were lost or changed on the way"
+        raise UnclearError(what, why=str(error)[:200], fix="try again") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # it reads any body without care
+        why = f"Google's client cannot read it: {type(error).__name__}: {str(error)[:200]}"
+        raise unlike_google(f"could not {action}: the answer is not Cloud Storage's", why) from error
+
+
+class _Limited(io.BytesIO):
+    """Takes so many bytes at most."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__()
+        self._most_bytes = most_bytes
+
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > self._most_bytes:
+            raise TooLargeError(
+                f"an object of more than {self._most_bytes} bytes was not read",
+                why="it was due to be smaller",
+                fix="look at what is there: it is not what gputrain keeps in such a place",
+            )
+        return super().write(data)
+
+
+class _Shown(io.BytesIO):
+    """Bytes to upload that report how far they were read."""
+
+    def __init__(self, data: bytes, progress: Progress | None) -> None:
+        super().__init__(data)
+        self._progress, self._total = progress, len(data)
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self._progress is not None and self.tell() < self._total:
+            self._progress(self.tell(), self._total)
+        return super().read(size)

@@ -1,0 +1,169 @@
+"""What a VM needs before its job: packages, local SSD, GPUs that answer.
+
+Google attaches local SSDs empty. They are striped into one file system; where that fails the job runs on the
+boot disk, and the log says so. The driver lists GPUs before the fabric manager has joined them by NVSwitch;
+CUDA then fails with error 802, so a job waits for both.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+import shutil
+import time
+
+from .keeper import Failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Optional, Tuple
+
+    from .keeper import Keeper
+
+    Call = Callable[..., Tuple[int, str]]
+    """As `Keeper.call`: command, environment, standard input."""
+
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]*[a-z0-9](?:\+\+)?\Z")
+"""As Debian names packages: a ``-`` or ``+`` at its end is an order to apt-get, a ``-`` before it a flag."""
+
+_APT = ("timeout", "-s", "KILL", "600", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
+"""A boot image that updates itself holds the lock meanwhile."""
+
+
+def install(call: Call, *names: str) -> Optional[str]:
+    """Install packages; None, or what went wrong. Raises as ``call``."""
+    wrong = [name for name in names if not _PACKAGE.match(name)]
+    if wrong:
+        return "{!r} is no package's name".format(wrong[0])
+    if shutil.which("apt-get") is None:
+        return "this boot image has no apt-get to install {} with".format(" ".join(names))
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "-y", "--no-install-recommends", *names]):
+        code, said = call([*_APT, *words], env)
+        if code and words != ["update"]:  # what is known already may be enough
+            return said[-1500:] or f"apt-get {words[0]} ended with {code}"
+    return None
+
+
+LOCAL_SSDS = "/dev/disk/by-id/google-local-nvme-ssd-*", "/dev/disk/by-id/google-local-ssd-*"
+"""How Google's images name them, by interface; the boot disk of some machines is /dev/nvme0n1 itself.
+Source: "Add local SSD disks to your VM" and cluster-toolkit's setup-raid.yml, read 2026-11-22."""
+
+_DISK = re.compile(r"-[0-9]+\Z")
+"""A disk by its number; one that was partitioned has partitions beside it, ``-part1``."""
+
+ARRAY = "/dev/md/gputrain"
+_PATIENT = ("timeout", "-s", "KILL", "300")
+
+
+def mount_local_ssds(call: Call, folder: str, say: Callable[..., Any]) -> bool:
+    """Mount the local SSDs at a folder; whether there were any that could be.
+
+    What lies on one that nobody uses is of no job's: a VM is made for one job, and boots for it once.
+    Raises as ``call``; ``say`` takes news, and how severe they are.
+    """
+    named = [path for name in LOCAL_SSDS for path in glob.glob(name)]
+    found = sorted(filter(_DISK.search, named), key=lambda path: int(path.rpartition("-")[2]))
+    free = [path for path in found if _is_free(path)]
+    if len(free) < len(found):
+        say(f"{len(found) - len(free)} local SSDs are in use by this boot image, and stay as they are")
+    if not free:
+        return False
+    device = _striped(call, free, say) if len(free) > 1 else free[0]
+    fault = _said(call, "mkfs.ext4", "-q", "-F", "-m", "0", device)
+    os.makedirs(folder, exist_ok=True)
+    fault = fault or _said(call, "mount", "-t", "ext4", "-o", "discard,noatime", device, folder)
+    if fault:
+        say(f"the local SSDs cannot be mounted, and all lies on the boot disk: {fault}", "WARNING")
+        return False
+    size = shutil.disk_usage(folder).total / 2**30
+    say(f"{size:.1f} GiB of local SSD at {folder}: code, checkpoints, outputs, images and caches")
+    return True
+
+
+def _striped(call: Call, disks: List[str], say: Callable[..., Any]) -> str:
+    """One device of all of them, or the first where this boot image cannot stripe."""
+    if shutil.which("mdadm") is None:
+        install(call, "mdadm")
+    words = ["mdadm", "--create", ARRAY, "--name=gputrain", "--homehost=any", "--run", "--level=0"]
+    fault = _said(call, *words, f"--raid-devices={len(disks)}", *disks)
+    if not fault:
+        return ARRAY
+    say(f"one of {len(disks)} local SSDs is used, as they cannot be striped: {fault}", "WARNING")
+    return disks[0]
+
+
+def _said(call: Call, *words: str) -> Optional[str]:
+    """What a program said that failed; None where it did what it should."""
+    if shutil.which(words[0]) is None:
+        return f"there is no {words[0]} on this boot image"
+    code, said = call([*_PATIENT, *words])
+    return (said[-500:] or f"{words[0]} ended with {code}") if code else None
+
+
+def _is_free(path: str) -> bool:
+    """Whether nobody has mounted it or made it a part of an array: the kernel lets one user have it alone."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        return error.errno != errno.EBUSY
+    return True
+
+
+ANSWER_S = 120.0
+"""How long nvidia-smi may take: the driver may hang while it comes up, and what asks it cannot be killed."""
+
+DRIVER = ("nvidia-smi", "-L")
+FABRIC = ("nvidia-smi", "--query-gpu=fabric.state,fabric.status", "--format=csv,noheader")
+JOINED = ("completed, success", "n/a, n/a", "not supported, not supported")
+"""What stands in a line of a GPU that can be used, without brackets: the last two where there is no NVSwitch.
+Source: NVIDIA's gpu-driver-container, its readiness probe, read 2026-11-22."""
+
+GPUS_EVERY_S = 2.0
+
+
+def wait_for_gpus(keeper: Keeper, wanted: int, wait_s: float) -> None:
+    """Wait until they are ready.
+
+    Args:
+        wanted: how many there should be.
+        wait_s: how long all of it may take.
+
+    Raises:
+        Failed: they are not, or are others.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        lack = _lacking(keeper, wanted)
+        if not lack:
+            return
+        if time.monotonic() > deadline:
+            raise Failed(lack.format(wait_s))
+        keeper.sleep(min(GPUS_EVERY_S, max(0.1, deadline - time.monotonic())))
+
+
+def _lacking(keeper: Keeper, wanted: int) -> str:
+    """What is still missing; empty: nothing. Raises Failed where waiting mends nothing."""
+    code, said = keeper.call(DRIVER, within_s=ANSWER_S)
+    if code:
+        return (
+            "nvidia-smi is missing or does not answer after {} s:"
+            " take a boot image with the NVIDIA driver (image_family=), or leave secure_boot off"
+        )
+    seen = sum(line.startswith("GPU ") for line in said.splitlines())
+    if seen != wanted:
+        raise Failed(f"nvidia-smi sees {seen} GPUs, and this machine should have {wanted}")
+    code, said = keeper.call(FABRIC, within_s=ANSWER_S)
+    if code:  # a driver that does not know the question is of a time before such machines
+        return ""
+    states = [line.strip() for line in said.splitlines()]
+    apart = [state for state in states if state.lower().replace("[", "").replace("]", "") not in JOINED]
+    if not apart:
+        return ""
+    told = apart[0].replace("{", "").replace("}", "")
+    return (
+        f"NVSwitch has not joined {len(apart)} of {len(states)} GPUs after {{}} s ({told}), and CUDA would"
+        " fail with error 802: take a boot image whose nvidia-fabricmanager is of its driver's version"
+    )

@@ -1,0 +1,473 @@
+"""What a job counts against, what was read of it, and whether it fits. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from gputrain import catalog
+from gputrain.catalog import (
+    A2_CPUS,
+    ALL_REGIONS,
+    ANY_RESERVATION,
+    CPUS,
+    CPUS_ALL_REGIONS,
+    PREEMPTIBLE_CPUS,
+    ProvisioningModel,
+    Quota,
+    Service,
+    Shape,
+)
+from gputrain.display.table import TableDisplay
+from gputrain.errors import (
+    ApiDisabledError,
+    AuthError,
+    GputrainError,
+    PermissionDeniedError,
+    QuotaExceededError,
+)
+from gputrain.google.cache import Found
+from gputrain.google.errors import UnclearError
+
+EVERYWHERE = "all regions"
+"""Where a project-wide quota counts."""
+CONSOLE = "https://console.cloud.google.com/iam-admin/quotas"
+
+Figures = tuple["float | None", "float | None"]
+"""Limit and usage."""
+
+
+class Verdict(enum.Enum):
+    """Whether the quota at a place is enough for the job. A quota that could not be read is UNKNOWN."""
+
+    FITS = "fits"
+    UNKNOWN = "unknown"
+    SHORT = "short"
+
+
+class LimitSource(enum.Enum):
+    """Where a limit was read."""
+
+    REGIONS = "regions.list"
+    """Compute Engine's regions: limits and usage, of the metrics that they list."""
+    PROJECT = "projects.get"
+    """Compute Engine's project: limits and usage of what counts in all regions together."""
+    CLOUD_QUOTAS = "Cloud Quotas"
+    """Every limit of Compute Engine and Vertex AI, without usage."""
+
+
+@attrs.frozen(kw_only=True)
+class QuotaReading(TableDisplay):
+    """What one API says of one quota at one place, and what the job needs of it.
+
+    >>> QuotaReading(metric="NVIDIA_L4_GPUS", where="us-central1", need=4, limit=8, usage=5).verdict.value
+    'short'
+    """
+
+    metric: str
+    """As errors and consoles call it: ``NVIDIA_L4_GPUS``."""
+    where: str
+    """A region, or `EVERYWHERE`."""
+    need: float
+    """What the whole job adds, in the quota's unit: GPUs, vCPUs or GB."""
+    limit: float | None = None
+    """``inf`` where there is none; None where it is unknown, which is not 0."""
+    usage: float | None = None
+    """What is in use already; None where it is unknown."""
+    source: LimitSource | None = None
+    read_at: datetime | None = None
+    quota_id: str = ""
+    """Its id in Cloud Quotas, by which an increase is requested; empty: none is known."""
+    api: str = ""
+    """The service it is filed under: ``compute.googleapis.com``."""
+    project: str = ""
+    dimensions: tuple[tuple[str, str], ...] = ()
+    """What an increase of it names: ``(("region", "us-central1"),)``."""
+    is_gate: bool = True
+    """False for a quota that may or may not count: it is shown, and decides nothing."""
+    note: str = ""
+    """Why it is unknown, or what else to know."""
+    setting: str = ""
+    """The setting of the backend that makes the need smaller: ``disk_gib=``."""
+
+    def __str__(self) -> str:
+        """Its limit, what is in use, what the job needs, and where and when it was read.
+
+        >>> print(QuotaReading(metric="NVIDIA_L4_GPUS", where="us-central1", need=4, limit=8, usage=5))
+        NVIDIA_L4_GPUS in us-central1 is 8 with 5 in use, the job needs 4
+        """
+        limit = "unknown" if self.limit is None else f"{self.limit:g}"
+        used = "" if self.usage is None else f" with {self.usage:g} in use"
+        read = [self.source.value] if self.source else []
+        read += [f"{self.read_at:%H:%M} UTC"] if self.read_at else []
+        by = f" ({', '.join(read)})" if read else ""
+        metric = self.metric.rpartition("/")[2]
+        return f"{metric} in {self.where} is {limit}{used}, the job needs {self.need:g}{by}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether this quota alone is enough. Usage that is unknown counts as 0."""
+        if self.limit is None:
+            return Verdict.UNKNOWN
+        return Verdict.SHORT if self.need > self.limit - (self.usage or 0) else Verdict.FITS
+
+    @property
+    def fix(self) -> str:
+        """What makes room in this quota."""
+        more = f"request more of {self.quota_id or self.metric} at {CONSOLE}"
+        return f"a smaller {self.setting}, or {more}" if self.setting else more
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class QuotaStatus(TableDisplay):
+    """Whether the quotas of one place are enough for a job of one size, and every reading behind that."""
+
+    service: Service
+    gpu: str
+    gpus: int
+    """GPUs of the whole job: those of a node times the nodes."""
+    provisioning_model: ProvisioningModel
+    region: str
+    readings: tuple[QuotaReading, ...] = attrs.field(default=(), hash=False)
+    note: str = ""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """SHORT where any quota is, else UNKNOWN where any is, else FITS."""
+        return verdict_of(self.readings)
+
+    @property
+    def deciding(self) -> QuotaReading | None:
+        """The figures that decided; the stricter ones where two APIs differ. None: nothing counts."""
+        return deciding(self.readings)
+
+
+def verdict_of(readings: Sequence[QuotaReading]) -> Verdict:
+    """The verdict of all gates together: one quota that is short is enough, one unknown leaves it open.
+
+    No gate at all means that nothing counts: FITS.
+    """
+    verdicts = {one.verdict for one in _strictest(readings)}
+    return next((one for one in (Verdict.SHORT, Verdict.UNKNOWN) if one in verdicts), Verdict.FITS)
+
+
+def deciding(readings: Sequence[QuotaReading]) -> QuotaReading | None:
+    """The reading that decided, with the strictest limit and usage of it; None: nothing counts."""
+    verdict = verdict_of(readings)
+    return next((one for one in _strictest(readings) if one.verdict is verdict), None)
+
+
+def contradictions(readings: Sequence[QuotaReading]) -> tuple[tuple[QuotaReading, ...], ...]:
+    """The readings of each quota for which two APIs give different limits."""
+    groups = [tuple(one for one in group if one.limit is not None) for group in _by_quota(readings)]
+    return tuple(group for group in groups if len({one.limit for one in group}) > 1)
+
+
+def _strictest(readings: Sequence[QuotaReading]) -> Iterator[QuotaReading]:
+    """One reading a gate: the lowest limit with the highest usage."""
+    for group in _by_quota([one for one in readings if one.is_gate]):
+        known = [one for one in group if one.limit is not None]
+        lowest = min(known, key=lambda one: one.limit or 0.0, default=group[0])
+        used = [one.usage for one in group if one.usage is not None]
+        yield attrs.evolve(lowest, usage=max(used)) if used else lowest
+
+
+def _by_quota(readings: Sequence[QuotaReading]) -> list[list[QuotaReading]]:
+    groups: dict[tuple[str, str], list[QuotaReading]] = {}
+    for one in readings:
+        groups.setdefault((one.metric, one.where), []).append(one)
+    return list(groups.values())
+
+
+# What a job counts against
+
+
+@attrs.frozen(kw_only=True)
+class Count:
+    """One quota that a job counts against, and what the whole job adds to it."""
+
+    quota: Quota
+    need: float
+    where: str
+    """A region, or `EVERYWHERE`."""
+    is_gate: bool = True
+    is_optional: bool = False
+    """True where a project may not have this quota: it counts only where a limit is read."""
+    setting: str = ""
+
+    @property
+    def dimensions(self) -> dict[str, str]:
+        """What distinguishes it from the same quota elsewhere, as Cloud Quotas names it."""
+        region = {} if self.where == EVERYWHERE else {"region": self.where}
+        family = {"gpu_family": self.quota.gpu_family} if self.quota.gpu_family else {}
+        return {**region, **family}
+
+
+def counts(
+    shape: Shape,
+    num_nodes: int,
+    model: ProvisioningModel,
+    service: Service,
+    region: str,
+    *,
+    disk_gib: int = 0,
+    disk_type: str | None = None,
+) -> tuple[Count, ...]:
+    """The quotas that a job counts against, the GPU's own first; empty where none is known.
+
+    Args:
+        disk_gib, disk_type: of each machine's boot disk; the type that the machine boots from by default.
+
+    Source: live-quotas and Google's text on CPU quotas, read 2026-11-20.
+
+    >>> from gputrain.catalog import shapes
+    >>> [one.quota.name for one in counts(*shapes("T4", 2), 1, ProvisioningModel.SPOT, Service.COMPUTE, "r1")]
+    ['PREEMPTIBLE_NVIDIA_T4_GPUS', 'GPUS_ALL_REGIONS', 'PREEMPTIBLE_CPUS', 'CPUS_ALL_REGIONS']
+    """
+    own = catalog.quota(shape.gpu, model, service=service)
+    if own is None:
+        return ()
+    gpus, vcpus = shape.api_gpu_count * num_nodes, shape.machine.vcpus * num_nodes
+    found = [Count(quota=own, need=gpus, where=region)]
+    if service is Service.VERTEX:
+        return (*found, *_vertex_cpus(shape, vcpus, model, region))
+    found.append(Count(quota=ALL_REGIONS, need=gpus, where=EVERYWHERE))
+    if shape.machine.family.needs_cpu_quota:
+        cpus = CPUS if model is ProvisioningModel.STANDARD else PREEMPTIBLE_CPUS
+        found.append(Count(quota=cpus, need=vcpus, where=region))
+        found.append(Count(quota=CPUS_ALL_REGIONS, need=vcpus, where=EVERYWHERE))
+    elif shape.machine_type.startswith("a2-") and model is ProvisioningModel.STANDARD:
+        found.append(Count(quota=A2_CPUS, need=vcpus, where=region, is_gate=False))
+    if disk_gib:
+        disk = catalog.other_quota(disk_type or shape.machine.boot_disk_types[0])
+        found.append(Count(quota=disk, need=disk_gib * num_nodes, where=region, setting="disk_gib="))
+    return tuple(found)
+
+
+def _vertex_cpus(shape: Shape, vcpus: int, model: ProvisioningModel, region: str) -> Iterator[Count]:
+    """The vCPUs of a custom job: Spot jobs of every machine in one metric, the others in one of the series.
+
+    Source of Spot: a live refusal of 2026-09-05; a new project has 1 preemptible vCPU in each region. Whether
+    flex-start counts there has not been seen, so it blocks nothing.
+    """
+    series = shape.machine_type.partition("-")[0].upper()
+    if model is not ProvisioningModel.STANDARD:
+        spot = catalog.other_quota("CPUs of Spot jobs", service=Service.VERTEX, preemptible=True)
+        yield Count(quota=spot, need=vcpus, where=region, is_gate=model is ProvisioningModel.SPOT)
+    elif series in ("N1", "A2", "A3", "G2"):
+        own = catalog.other_quota(f"{series} CPUs", service=Service.VERTEX)
+        yield Count(quota=own, need=vcpus, where=region, is_optional=series != "N1")
+
+
+# What was read
+
+
+@attrs.frozen(kw_only=True)
+class QuotaRow:
+    """One row of ``dimensionsInfos``: the places it covers, and their limit."""
+
+    dimensions: Mapping[str, str]
+    locations: frozenset[str] = frozenset()
+    limit: float | None
+
+    def covers(self, wanted: Mapping[str, str]) -> bool:
+        """Whether its dimensions are the wanted ones, or some of them."""
+        if any(wanted.get(name) != value for name, value in self.dimensions.items()):
+            return False
+        region = wanted.get("region")
+        if region is None or "region" in self.dimensions or not self.locations:
+            return True
+        return bool(self.locations & {region, "global"})
+
+
+def limit_at(found: Sequence[QuotaRow], wanted: Mapping[str, str]) -> float | None:
+    """The limit of the most specific row that covers the place; None: no row does, which is not 0.
+
+    >>> east, h100 = {"region": "us-east1"}, {"gpu_family": "NVIDIA_H100"}
+    >>> limit_at([QuotaRow(dimensions=east, limit=8), QuotaRow(dimensions=east | h100, limit=0)], east | h100)
+    0
+    """
+    covering = [row for row in found if row.covers(wanted)]
+    best = max(covering, key=lambda row: len(row.dimensions), default=None)
+    return None if best is None else best.limit
+
+
+@attrs.frozen(kw_only=True, slots=False, eq=False)
+class QuotaSnapshot:
+    """All that was read of one service's quotas in one minute, and what it means for any job."""
+
+    project: str
+    service: Service
+    found: Mapping[LimitSource, Found]
+    """By source: figures by (metric, region), figures by metric, and rows by quota id and by metric."""
+    disk_gib: int = 0
+    disk_type: str | None = None
+    counted_before: str = ""
+    """Why jobs of this backend count against nothing; empty: they do."""
+
+    @cached_property
+    def unread(self) -> Mapping[str, str]:
+        """The sources that could not be read, and why."""
+        return {source.value: in_short(one.error) for source, one in self.found.items() if one.error}
+
+    @cached_property
+    def note(self) -> str:
+        """The same in a line; empty: all were read."""
+        return grouped(self.unread)
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        """What could not be read, why, and how to fix it: a line for each cause."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for source, one in self.found.items():
+            if one.error:
+                fix = "" if isinstance(one.error, UnclearError) else one.error.fix  # its fix is for writes
+                found.setdefault((in_short(one.error), fix), []).append(source.value)
+        return tuple(
+            f"{', '.join(names)}: {why}" + (f" ({fix})" if fix else "") for (why, fix), names in found.items()
+        )
+
+    def status(
+        self,
+        shape: Shape,
+        num_nodes: int,
+        model: ProvisioningModel,
+        region: str,
+        *,
+        reservation: str | None = None,
+    ) -> QuotaStatus:
+        """Whether the quotas of a region are enough for a job of ``num_nodes`` such machines.
+
+        A job in a reservation counts against nothing. With ``any`` reservation it may not either, so a quota
+        that is too small is unknown.
+        """
+        owned = self.counted_before
+        if model is ProvisioningModel.RESERVATION_BOUND or reservation not in (None, ANY_RESERVATION):
+            owned = owned or "machines of a reservation were counted when it was made"
+        gpus = shape.api_gpu_count * num_nodes
+        readings: tuple[QuotaReading, ...] = ()
+        if not owned:
+            disk = {"disk_gib": self.disk_gib, "disk_type": self.disk_type}
+            against = counts(shape, num_nodes, model, self.service, region, **disk)  # type: ignore[arg-type]
+            readings = tuple(one for count in against for one in self._readings(count)) or (
+                QuotaReading(
+                    metric=f"GPUs: {shape.gpu.kind}", where=region, need=gpus, project=self.project,
+                    note="no quota is known by name",
+                ),
+            )  # fmt: skip
+        if reservation == ANY_RESERVATION:
+            readings = tuple(map(_doubted, readings))
+        return QuotaStatus(
+            service=self.service, gpu=shape.gpu.kind, gpus=gpus, provisioning_model=model, region=region,
+            readings=readings, note=owned or self.note,
+        )  # fmt: skip
+
+    def _readings(self, count: Count) -> Iterator[QuotaReading]:
+        """One for each source that has a limit; where none has, one that is unknown and says why."""
+        blank = QuotaReading(
+            metric=count.quota.name, where=count.where, need=count.need, quota_id=count.quota.quota_id or "",
+            api=count.quota.api, dimensions=tuple(count.dimensions.items()), project=self.project,
+            is_gate=count.is_gate, setting=count.setting,
+        )  # fmt: skip
+        figures = {source: pair for source in LimitSource if (pair := self._figures(source, count))}
+        for source, (limit, usage) in figures.items():
+            note = ""
+            if count.quota is PREEMPTIBLE_CPUS and limit == 0:
+                # A project that never asked for any may count Spot VMs against CPUS: unverified, so no block.
+                limit, note = None, "0 may mean that they count against CPUS instead"
+            yield attrs.evolve(
+                blank, limit=limit, usage=usage, source=source, read_at=self.found[source].read_at, note=note
+            )
+        if not figures and count.is_gate and not count.is_optional:
+            yield attrs.evolve(blank, note=self._why_unknown(count))
+
+    def _figures(self, source: LimitSource, count: Count) -> Figures | None:
+        told = self.found.get(source)
+        read: Mapping[Any, Any] = (told.value if told else None) or {}
+        if source is LimitSource.REGIONS:
+            return read.get((count.quota.metric, count.where))
+        if source is LimitSource.PROJECT:
+            return read.get(count.quota.metric) if count.where == EVERYWHERE else None
+        found = read.get(count.quota.quota_id) or read.get(count.quota.metric) or ()
+        limit = limit_at(found, count.dimensions)
+        return None if limit is None else (limit, None)
+
+    def _why_unknown(self, count: Count) -> str:
+        asked = [LimitSource.CLOUD_QUOTAS] if count.quota.quota_id else []
+        if count.quota.metric and self.service is Service.COMPUTE:
+            asked.insert(0, LimitSource.PROJECT if count.where == EVERYWHERE else LimitSource.REGIONS)
+        return grouped({one.value: self.unread.get(one.value, "does not tell it") for one in asked})
+
+
+def _doubted(reading: QuotaReading) -> QuotaReading:
+    """What is short does not count where a reservation has room."""
+    if reading.verdict is not Verdict.SHORT:
+        return reading
+    figures = f"{reading.limit:g}, of which {reading.usage or 0:g} are used"
+    return attrs.evolve(reading, limit=None, note=f"{figures}: enough where a reservation has room")
+
+
+def grouped(reasons: Mapping[str, str]) -> str:
+    """Names and their reasons in a line, those of one reason together.
+
+    >>> grouped({"regions.list": "no answer", "projects.get": "no answer", "Cloud Quotas": "switched off"})
+    'regions.list, projects.get: no answer; Cloud Quotas: switched off'
+    """
+    names: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        names.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(listed)}: {why}" for why, listed in names.items())
+
+
+def in_short(error: GputrainError) -> str:
+    """Why something could not be read, in a few words for a cell of a table."""
+    if isinstance(error, ApiDisabledError):
+        return "the API is switched off"
+    if isinstance(error, PermissionDeniedError):
+        return f"no permission {error.permission}".rstrip()
+    if isinstance(error, AuthError):
+        return "no usable credentials"
+    if isinstance(error, UnclearError):
+        return f"no answer from {error.unreached}" if error.unreached else "no usable answer"
+    return error.what.partition(": ")[2] or error.what
+
+
+def explained(error: GputrainError, readings: Sequence[QuotaReading]) -> GputrainError:
+    """A quota's error with what was read of the same quota: need, usage, limit, place, the setting to change.
+
+    What the provider said itself stays; other errors stay as they are.
+    """
+    if not isinstance(error, QuotaExceededError):
+        return error
+    words = {stem(one) for one in (error.metric, error.limit_name, *error.metrics) if one}
+    same = [one for one in readings if {stem(one.metric), stem(one.quota_id)} & words]
+    if not same:
+        return error
+    used = [one.usage for one in same if one.usage is not None]
+    limits = [one.limit for one in same if one.limit is not None]
+    known = {
+        "need": same[0].need if error.need is None else error.need,
+        "usage": max(used, default=None) if error.usage is None else error.usage,
+        "limit": min(limits, default=None) if error.limit is None else error.limit,
+        "where": error.where or same[0].where,
+        "fix": same[0].fix if same[0].setting else error.fix,
+    }
+    same_again, _ = error.__reduce__()  # as it would pickle: all that it was made of
+    told: GputrainError = same_again(**known)
+    told.__cause__, told.__traceback__ = error.__cause__, error.__traceback__
+    return told
+
+
+def stem(name: str) -> str:
+    """A quota's name without what its metric, its id and the words of an error write differently.
+
+    >>> stem("NVIDIA-L4-GPUS-per-project-region"), stem("compute.googleapis.com/nvidia_l4_gpus")
+    ('nvidia_l4_gpus', 'nvidia_l4_gpus')
+    """
+    word = name.rpartition("/")[2].partition(" ")[0].lower().replace("-", "_")
+    return word.removesuffix("_region").removesuffix("_per_project")

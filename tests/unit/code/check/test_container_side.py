@@ -1,0 +1,199 @@
+"""What runs first in a container, run for real: python3 -c LOADER JSON, in an emulated cloud."""
+
+import base64
+import json
+import os
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from gputrain.code.bundle import pack
+from gputrain.entrypoint import cloud, contract
+from gputrain.google import Objects
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from tests import shadows
+from tests.unit.code.containers import BUCKET, containers, told
+
+
+@pytest.fixture
+def world():
+    with containers() as world:
+        yield world
+
+
+@pytest.fixture
+def code(tmp_path):
+    (tmp_path / "train.py").write_text("pass")
+    return tmp_path
+
+
+def test_the_agent_starts_in_the_unpacked_code_with_the_users_words_as_they_are(world, code):
+    status, output = world.run(world.stage(code))
+    assert status == 0, output
+    assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
+    assert told(output)["cwd"] == [".gputrain", "train.py"]
+
+
+def test_nothing_of_the_users_code_or_of_the_images_folder_stands_before_pythons_own(
+    world, code, monkeypatch
+):
+    shadows.cast(code)
+    order = world.stage(code)
+    monkeypatch.chdir(code)
+    status, output = world.run(order)
+    assert status == 0, output
+    assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
+
+
+@pytest.mark.parametrize(("passes", "told"), [("", True), ("127.0.0.1", False)])
+def test_a_proxy_that_does_not_answer_is_named_and_its_password_is_not(monkeypatch, passes, told):
+    proxy = urllib.request.ProxyHandler({"https": "http://me:hunter2@127.0.0.1:9"})
+    monkeypatch.setattr(cloud, "OPENER", urllib.request.build_opener(proxy, cloud.Stay))
+    monkeypatch.setattr(cloud, "PAUSES_S", (0,))
+    monkeypatch.setattr(cloud, "access_token", lambda: "token")
+    monkeypatch.setenv("no_proxy", passes)
+    with pytest.raises(cloud.CallFailed, match="refused") as error:
+        cloud.Bucket("https://127.0.0.1:9", "b").get("o")
+    assert ("by way of the proxy that HTTPS_PROXY names" in str(error.value)) is told
+    assert "hunter2" not in str(error.value)
+
+
+def test_code_of_another_hash_is_never_unpacked_or_run(world, code):
+    order = {**world.stage(code), "sha256": "0" * 64}
+    status, output = world.run(order)
+    assert status == 1
+    assert "not what was submitted" in output
+    assert "agent" not in output
+
+
+def test_code_that_was_exchanged_under_its_name_is_never_unpacked_or_run(world, code):
+    order = world.stage(code)
+    (code / "train.py").write_text("print('theirs')")
+    other = pack(str(code)).data
+    Objects(world.access, BUCKET.name).write(order["object"], other, if_generation=None)
+    status, output = world.run(order)
+    assert status == 1
+    assert "not what was submitted" in output
+    assert "agent" not in output
+
+
+def test_requirements_are_installed_once_and_seen_by_the_ranks(world, code, tmp_path_factory):
+    package = tmp_path_factory.mktemp("package")
+    (package / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "told-you"\nversion = "1.0"\n'
+    )
+    (package / "told_you.py").write_text("WORD = 'so'\n")
+    agent = b"import told_you; print('agent', '{}', told_you.WORD)"
+    order = {**world.stage(code, agent), "requirements": ["--no-build-isolation", "--no-index", str(package)]}
+    scratch = str(tmp_path_factory.mktemp("scratch"))
+    for _ in range(2):
+        status, output = world.run(order, TMPDIR=scratch)
+        assert status == 0, output
+        assert "agent {} so" in output
+    assert (
+        len(
+            [
+                name
+                for name in os.listdir(scratch)
+                if name.startswith("gputrain-packages-") and not name.endswith(".lock")
+            ]
+        )
+        == 1
+    )
+
+
+def test_requirements_that_cannot_be_installed_say_what_pip_said(world, code, tmp_path):
+    order = {**world.stage(code), "requirements": ["--no-index", "no-such-package-at-all"]}
+    status, output = world.run(order, TMPDIR=str(tmp_path))
+    assert status == contract.BAD_ENVIRONMENT
+    assert "no-such-package-at-all" in output
+
+
+@pytest.fixture
+def secrets():
+    """Where a secret lies that the test chooses, and who asked for it."""
+
+    class Secrets(BaseHTTPRequestHandler):
+        def do_GET(self):
+            server.asked.append(
+                (self.path, self.headers["Authorization"].startswith("Bearer emulator-token"))
+            )
+            body = json.dumps({"payload": {"data": base64.b64encode(server.value).decode()}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Secrets)
+    server.value, server.asked = b"hunter2", []
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def with_secret(world, code, secrets):
+    return {
+        **world.stage(code, b"import os; print('agent', len(os.environ['KEY']))"),
+        "secretmanager": f"http://127.0.0.1:{secrets.server_port}",
+        "secrets": {"KEY": "secret://projects/p/secrets/s/versions/3"},
+    }
+
+
+def test_a_secret_is_read_by_its_reference_and_never_written(world, code, secrets):
+    status, output = world.run(with_secret(world, code, secrets))
+    assert (status, "agent 7" in output, "hunter2" in output) == (0, True, False)
+    assert secrets.asked == [("/v1/projects/p/secrets/s/versions/3:access", True)]
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe\x00key", b"hunter\x002"])
+def test_a_secret_that_is_no_text_is_named_and_not_shown(world, code, secrets, value):
+    secrets.value = value
+    status, output = world.run(with_secret(world, code, secrets))
+    assert status == contract.BAD_ENVIRONMENT
+    assert "secret://projects/p/secrets/s/versions/3 is no UTF-8 text" in output
+    assert "Traceback" not in output
+    assert "hunter" not in output
+
+
+def test_the_metadata_server_is_asked_past_any_proxy(world, code):
+    """A proxy would answer with its own machine's token."""
+    asked = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(418)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    proxy = f"http://127.0.0.1:{server.server_port}"
+    storage = world.cloud.endpoints.storage.partition("//")[2]
+    env = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": storage, "NO_PROXY": storage}
+    try:
+        status, output = world.run(world.stage(code), CLOUD_ML_JOB_ID="7", **env)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (status, asked) == (0, []), output
+
+
+def test_what_may_pass_is_asked_again_and_what_may_not_is_told(world, code):
+    order = world.stage(code)
+    world.cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(503, "soon", reason="backendError")))
+    assert world.run(order)[0] == 0
+    world.cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(403, "no", reason="forbidden")))
+    status, output = world.run(order)
+    assert status == 1
+    assert "cannot call" in output
+    assert "403" in output

@@ -1,0 +1,120 @@
+"""Many threads, few calls: single flight, freshness, an end to what is kept; and questions side by side."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gputrain.errors import AuthError, TransientError
+from gputrain.google.cache import Cache, Pace
+
+PATIENCE_S = 10.0
+
+
+class Clock:
+    """Seconds that a test moves."""
+
+    def __init__(self):
+        self.time = 1_000_000.0
+
+    def now(self):
+        return self.time
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def counted(answer, calls):
+    def ask():
+        calls.append(answer)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return ask
+
+
+def test_an_answer_is_good_for_its_time(clock):
+    cache, calls = Cache(fresh_s=10, now=clock.now), []
+    for pause_s, asked in ((0, 1), (0, 1), (9, 1), (1, 2)):
+        clock.time += pause_s
+        assert cache.get("a", counted(1, calls)) == 1
+        assert len(calls) == asked
+
+
+def test_threads_that_ask_at_the_same_time_share_one_call():
+    calls, together = [], threading.Barrier(32)
+    cache = Cache(fresh_s=10)
+
+    def ask(_):
+        together.wait(PATIENCE_S)
+        return cache.get("a", lambda: calls.append(1) or time.sleep(0.05) or "told")
+
+    with ThreadPoolExecutor(32) as pool:
+        assert set(pool.map(ask, range(32))) == {"told"}
+    assert len(calls) == 1
+
+
+def test_a_failure_is_raised_and_asked_anew():
+    cache, calls = Cache(fresh_s=10), []
+    for _ in range(2):
+        with pytest.raises(AuthError):
+            cache.get("a", counted(AuthError("no"), calls))
+    assert len(calls) == 2
+
+
+def test_a_failure_side_by_side_is_an_answer_of_its_own_and_kept_for_less(clock):
+    cache, calls = Cache(fresh_s=60, failure_s=15, now=clock.now), []
+    error = AuthError("no")
+    for pause_s, asked in ((0, 1), (14, 1), (2, 2)):
+        clock.time += pause_s
+        found = cache.ask({"a": counted(error, calls)})["a"]
+        assert (found.value, found.error) == (None, error)
+        assert len(calls) == asked
+
+
+def test_all_questions_are_out_at_the_same_time_and_keep_no_process_from_its_end():
+    together, is_daemon = threading.Barrier(5), []
+
+    def ask():
+        is_daemon.append(threading.current_thread().daemon)
+        return together.wait(PATIENCE_S)
+
+    found = Cache(fresh_s=10).ask({str(one): ask for one in range(5)})
+    assert sorted(one.value for one in found.values()) == [0, 1, 2, 3, 4]
+    assert is_daemon == [True] * 5
+
+
+def test_what_is_not_answered_in_time_is_late_and_kept_when_it_comes():
+    release = threading.Event()
+    cache = Cache(fresh_s=10, wait_s=0.1)
+
+    def ask():
+        release.wait(PATIENCE_S)
+        return "late"
+
+    first = cache.ask({"a": ask})["a"]
+    assert isinstance(first.error, TransientError)
+    again = cache.ask({"a": ask})["a"]
+    assert isinstance(again.error, TransientError)
+    release.set()
+    until = time.monotonic() + PATIENCE_S
+    while cache.ask({"a": ask})["a"].value != "late":
+        assert time.monotonic() < until
+
+
+def test_each_of_several_streams_waits_until_all_had_time_for_a_turn(clock):
+    pace = Pace(each_s=2.0, few=1, idle_s=60.0, now=clock.now)
+    for _ in range(3):
+        assert pace.take("a")
+        assert pace.take("b")
+        assert pace.take("c")
+        clock.time += 5.9
+        assert not pace.take("a")
+        clock.time += 0.1
+    clock.time += 60.5
+    pace.note("b")
+    assert [pace.take("b") for _ in range(5)] == [True] * 5

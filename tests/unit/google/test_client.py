@@ -1,0 +1,149 @@
+"""One value to reach Google by: tokens, policies, guarded bodies, pages, and an end in time."""
+
+import gzip
+import logging
+import time
+
+import pytest
+
+from gputrain.errors import AuthError, TransientError
+from gputrain.google import GoogleClient, UnclearError
+from gputrain.retry import ONCE, QUEUE, READ, Policy
+from tests.each import each
+from tests.unit.google.answering import Token, well
+
+
+def test_calls_one_after_the_other_share_a_connection(serve):
+    server = serve(well)
+    access = GoogleClient(project="p", credentials=Token())
+    for _ in range(5):
+        access.get(server.url, action="look", policy=ONCE)
+    assert len(server.connections) == 1
+
+
+BODIES = {
+    "a web page": b"<html>Sign in to the network</html>",
+    "half of it": b'{"items": [{"na',
+    "a list": b"[]",
+    "a text": b'"ok"',
+    "nothing": b"",
+    "too deep": b"[" * 100_000,
+}
+
+
+@each("body", BODIES.values())
+def test_a_body_that_is_no_json_object_is_unclear(serve, body):
+    server = serve(lambda _: (200, body, {}))
+    with pytest.raises(UnclearError):
+        GoogleClient(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
+
+
+def test_a_write_that_would_do_it_twice_is_not_repeated_after_a_bad_body(serve):
+    server = serve(lambda _: (200, b"<html>", {}))
+    access = GoogleClient(project="p", credentials=Token(), sleep=lambda _: None)
+    with pytest.raises(UnclearError):
+        access.post(server.url, action="make it", json={}, policy=QUEUE)
+    assert len(server.requests) == 1
+
+
+def test_a_write_that_would_do_it_twice_is_repeated_where_it_was_clearly_refused(serve):
+    answers = iter([(429, b"{}", {}), (200, b"{}", {})])
+    server = serve(lambda _: next(answers))
+    access = GoogleClient(project="p", credentials=Token(), sleep=lambda _: None)
+    assert access.post(server.url, action="make it", json={}, policy=QUEUE) == {}
+
+
+def test_google_is_told_by_both_words_that_an_answer_may_be_packed(serve):
+    said = []
+
+    def packed(request):
+        said.append((request.headers["Accept-Encoding"], request.headers["User-Agent"]))
+        return 200, gzip.compress(b'{"name": "a"}'), {"Content-Encoding": "gzip"}
+
+    server = serve(packed)
+    assert GoogleClient(project="p", credentials=Token()).get(server.url, action="look") == {"name": "a"}
+    assert all("gzip" in word for word in said[0])
+
+
+def test_who_waits_is_told_why_once_a_minute_however_many_calls_fail(caplog):
+    time_s = [1000.0]
+    access = GoogleClient(project="p", now=lambda: time_s[0], sleep=lambda _: None)
+    caplog.set_level(logging.WARNING, "gputrain")
+
+    def lines(later_s):
+        time_s[0] += later_s
+        caplog.clear()
+        with pytest.raises(TransientError):
+            access.tried(fail, action="look", policy=READ)
+        return sum("the network is down" in record.getMessage() for record in caplog.records)
+
+    def fail():
+        raise TransientError("the network is down")
+
+    assert [lines(later_s) for later_s in (0.0, 59.5, 0.5, 1.0, -61.0)] == [1, 0, 1, 0, 1]
+
+
+def test_a_silent_server_is_given_up_in_time(serve):
+    server = serve(lambda _: time.sleep(2) or (200, b"{}", {}))
+    started = time.monotonic()
+    client = GoogleClient(project="p", credentials=Token("t"))
+    with pytest.raises(UnclearError):
+        client.get(server.url, action="look", policy=Policy(budget_s=0.0, call_s=0.2))
+    assert time.monotonic() - started < 1.5
+
+
+def test_an_expired_token_is_renewed_before_the_call(serve):
+    server, token = serve(well), Token()
+    GoogleClient(project="p", credentials=token).get(server.url, action="look", policy=ONCE)
+    assert (token.refreshes, server.tokens) == (1, ["Bearer token-1"])
+
+
+def test_a_login_in_netrc_does_not_take_the_place_of_our_token(serve, tmp_path, monkeypatch):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    server = serve(well)
+    GoogleClient(project="p", credentials=Token("ours")).get(server.url, action="look")
+    assert server.tokens == ["Bearer ours"]
+
+
+def test_pages_are_read_to_the_last(serve):
+    pages = {
+        "/l?size=2": b'{"items": [{"a": 1}, {"a": 2}], "nextPageToken": "x"}',
+        "/l?size=2&pageToken=x": b'{"items": [{"a": 3}]}',
+    }
+    server = serve(lambda request: (200, pages[request.path], {}))
+    listing = GoogleClient(project="p", credentials=Token()).list_all(
+        f"{server.url}/l", action="list", params={"size": 2, "filter": ""}
+    )
+    assert listing.require_complete("list") == ({"a": 1}, {"a": 2}, {"a": 3})
+
+
+def test_a_refused_connection_is_unclear_and_says_of_which_address():
+    with pytest.raises(UnclearError, match=r"no answer from http://127\.0\.0\.1:1: Connection refused"):
+        GoogleClient(project="p", credentials=Token()).get("http://127.0.0.1:1/", action="look", policy=ONCE)
+
+
+def test_no_credentials_are_an_auth_error(monkeypatch):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent.json")
+    with pytest.raises(AuthError, match="find credentials"):
+        GoogleClient(project="p").get_credentials()
+
+
+def test_no_token_is_shown_by_a_value_or_an_error(serve):
+    token = Token()
+    token.token = "ya29.secret-secret-secret-secret"
+    access = GoogleClient(project="p", credentials=token)
+    server = serve(lambda _: (403, b'{"error": {"code": 403, "message": "no"}}', {}))
+    with pytest.raises(Exception) as caught:
+        access.get(server.url, action="look", policy=ONCE)
+    shown = repr(access) + repr(access.get_credentials()) + str(caught.value) + repr(caught.value.raw)
+    assert "ya29" not in shown
+
+
+def test_two_tenants_share_nothing(serve):
+    server = serve(well)
+    for name in ("alice", "bob"):
+        token = Token()
+        token.token = name
+        GoogleClient(project=name, credentials=token).get(server.url, action="look", policy=ONCE)
+    assert server.tokens == ["Bearer alice", "Bearer bob"]

@@ -1,0 +1,137 @@
+"""Documents in a bucket and in a folder: of two that read the same version, one writes."""
+
+import stat
+import threading
+
+import pytest
+
+import gputrain_emulator
+from gputrain.errors import PermissionDeniedError, RequestError
+from gputrain.google import GoogleClient
+from gputrain.google.storage import BucketPrefix
+from gputrain.jobstore import (
+    BucketStore,
+    Conflict,
+    FolderStore,
+    RecordError,
+)  # fmt: skip
+from tests.each import each
+
+NAME = "records/bert.json"
+
+
+@pytest.fixture
+def cloud():
+    with gputrain_emulator.start() as running:
+        running.add_bucket("my-bucket", location="us-central1")
+        yield running
+
+
+def bucket_store(cloud, bucket="gs://my-bucket/team", project="my-project"):
+    access = GoogleClient(
+        project=project, credentials=cloud.credentials, endpoints=cloud.endpoints,
+        now=cloud.clock.now, sleep=cloud.clock.advance,
+    )  # fmt: skip
+    return BucketStore(access, BucketPrefix.parse(bucket))
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def store(request, tmp_path):
+    if request.param == "folder":
+        return FolderStore(tmp_path / "jobs")
+    return bucket_store(request.getfixturevalue("cloud"))
+
+
+def test_what_was_written_is_read(store):
+    assert store.read(NAME) is None
+    written = store.swap(NAME, b"one\ntwo", 0, {"attempt": "k3x9q2ab"})
+    there = store.read(NAME)
+    assert there is not None
+    assert (there.content, there.version) == (b"one\ntwo", written.version)
+    [listed] = store.list("records/be")
+    assert (listed.name, listed.version, listed.metadata["attempt"]) == (NAME, written.version, "k3x9q2ab")
+    assert store.list("records/c") == store.list("notes/") == ()
+
+
+def test_of_two_that_read_the_same_version_one_writes(store):
+    first = store.swap(NAME, b"first", 0)
+    store.swap(NAME, b"second", first.version)
+    for version in (first.version, 0):
+        with pytest.raises(Conflict):
+            store.swap(NAME, b"third", version)
+    assert store.read(NAME).content == b"second"
+    assert not store.delete(NAME, first.version)
+    assert store.delete(NAME, store.read(NAME).version)
+    assert store.read(NAME) is None
+    assert store.delete(NAME, 0), "what is gone is deleted"
+
+
+def test_one_that_was_deleted_and_written_anew_is_another(store):
+    first = store.swap(NAME, b"first", 0)
+    store.delete(NAME, first.version)
+    store.swap(NAME, b"anew", 0)
+    with pytest.raises(Conflict):
+        store.swap(NAME, b"late", first.version)
+
+
+def test_of_many_writers_each_change_is_kept(tmp_path):
+    store, tries = FolderStore(tmp_path), []
+    store.swap(NAME, b"0", 0)
+
+    def count():
+        for _ in range(20):
+            while True:
+                there = store.read(NAME)
+                try:
+                    store.swap(NAME, b"%d" % (int(there.content) + 1), there.version)
+                    break
+                except Conflict:
+                    tries.append(1)
+
+    writers = [threading.Thread(target=count) for _ in range(4)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    assert store.read(NAME).content == b"80"
+
+
+def test_a_bucket_of_another_project_is_not_read(cloud):
+    cloud.add_project("their-project")
+    cloud.add_bucket("theirs", location="us-central1", project="their-project")
+    with pytest.raises(PermissionDeniedError, match="does not belong to project my-project"):
+        bucket_store(cloud, "gs://theirs").read(NAME)
+    with pytest.raises(RequestError, match="there is no bucket gs://nobody"):
+        bucket_store(cloud, "gs://nobody").list("records/")
+
+
+def test_a_swap_whose_response_was_lost_is_ours(cloud):
+    store = bucket_store(cloud)
+    first = store.swap(NAME, b"one", 0)
+    cloud.fail("storage.objects.insert", "lost-after", times=1)
+    second = store.swap(NAME, b"two", first.version)
+    assert store.read(NAME).version == second.version
+
+
+def test_a_folder_is_its_owner_s_alone(tmp_path):
+    store = FolderStore(tmp_path / "jobs")
+    store.swap(NAME, b"secret", 0)
+    for path in (tmp_path / "jobs", tmp_path / "jobs" / "records", tmp_path / "jobs" / NAME):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
+
+
+@each("content", [b"", b"{}\n", b"[1]\n", b'{"version": 1}\nrest', b"\xff\n"])
+def test_a_file_that_is_none_of_ours_is_named(content, tmp_path):
+    path = tmp_path / NAME
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match="is not a document of gputrain"):
+        FolderStore(tmp_path).read(NAME)
+    (path.parent / "k3x9q2ab").mkdir()  # of a job whose id is "records"
+    assert FolderStore(tmp_path).list("records/") == ()
+
+
+@each("name", ["../records/a.json", "records/../../a", "/etc/passwd", "records/", "records/A b"])
+def test_a_name_leads_nowhere_else(name, tmp_path):
+    with pytest.raises(ValueError, match="is no name of a document"):
+        FolderStore(tmp_path).read(name)

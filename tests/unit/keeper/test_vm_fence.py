@@ -1,0 +1,126 @@
+"""What a VM's keeper does about its job's record: at boot, and on the board while its ranks run."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from gputrain.entrypoint.cloud import Bucket
+from gputrain.keeper import bucket, fence
+from gputrain.keeper.journal import Journal
+from gputrain.keeper.keeper import Failed, Stopped
+from gputrain.keeper.rules import ASK, KILL, NOTHING, Rules
+from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN, SUPERSEDED
+from gputrain.keeper.vm import Vm
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.faults import DropBeforeCommit, Refuse
+from tests.each import each
+from tests.support.records import OTHER, OURS, Records
+
+from .folders import until
+
+DENIED = Refuse(error=ApiError(403, "vm@p does not have storage.objects.get access", reason="forbidden"))
+
+
+class Node:
+    """A VM before its ranks run, with its board; and the job's record as a client writes it."""
+
+    def __init__(self, cloud, home):
+        self.write = Records(cloud).write
+        self.there = Bucket(cloud.endpoints.storage, "my-bucket")
+        self.journal = Journal(str(home), 0)
+        self.job = {
+            "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/bert/",
+            "record": "records/bert.json", "attempt": "k3x9q2ab", "names": ["a", "b"], "job_id": "bert",
+            "boot_wait_s": 900, "is_queued": False,
+        }  # fmt: skip
+        self.board = bucket.StatusBucket(self.job, 0, self.journal)
+        self.keeper = SimpleNamespace(rules=Rules(float("inf"), "", 5.0), sleep=lambda _: None)
+
+    def boot(self):
+        vm = Vm.__new__(Vm)
+        vm.job, vm.board = self.job, self.board
+        vm._pass(self.keeper)
+
+    def names(self):
+        return {name.rpartition("/")[2] for name in self.there.list("jobs/bert/k3x9q2ab/")}
+
+
+@pytest.fixture
+def node(cloud, tmp_path, monkeypatch, at_once):
+    for name in ("FIRST_S", "EVERY_S"):
+        monkeypatch.setattr(bucket, name, 0.02)
+    for name in ("DENIED_FOR_S", "SILENT_FOR_S"):
+        monkeypatch.setattr(fence, name, 0.0)
+    return Node(cloud, tmp_path)
+
+
+def test_a_node_of_the_current_attempt_goes_on(node):
+    node.write(OURS)
+    node.boot()
+    assert node.keeper.rules.stop == ""
+    assert node.board.silent() == ["a", "b"]
+
+
+@each(("record", "stop"), [
+    (None, SUPERSEDED), (OURS.cancel(), CANCELLED), (OTHER, SUPERSEDED), (OTHER.cancel(), SUPERSEDED)
+])  # fmt: skip
+def test_a_vm_that_may_not_train_leaves_before_it_begins(record, stop, node):
+    if record:
+        node.write(record)
+    with pytest.raises(Stopped):
+        node.boot()
+    assert node.keeper.rules.stop == stop
+    assert not node.names()
+
+
+@each(("fault", "named"), [
+    (DENIED, r"403.*storage.objects.get access.*roles/storage.objectViewer"),
+    (DropBeforeCommit(), r"cannot call .*Private Google Access"),
+])  # fmt: skip
+def test_a_vm_that_cannot_read_the_record_ends_and_names_what_it_lacks(fault, named, node, cloud):
+    node.write(OURS)
+    order = cloud.fail("storage.objects.get", fault, times=None)
+    with pytest.raises(Failed, match=named) as failed:
+        node.boot()
+    order.cancel()
+    assert failed.value.why == BOOT
+
+
+def test_a_board_hears_of_a_cancel_and_then_of_another_attempt(node):
+    node.write(OURS)
+    node.board.tell({"phase": "running"})
+    node.write(OURS.cancel())
+    until(lambda: node.board.word() == CANCELLED)
+    node.write(OTHER)
+    until(lambda: node.board.word() == SUPERSEDED)
+
+
+def test_what_is_no_answer_about_the_record_stops_no_training(node, cloud):
+    node.write(OURS)
+    order = cloud.fail("storage.objects.get", DENIED, times=None)
+    node.board.tell({"phase": "running"})
+    until(lambda: "status-0.json" in node.names())
+    assert node.board.word() == ""
+    order.cancel()
+    node.write(OURS.cancel())
+    until(lambda: node.board.word() == CANCELLED)
+
+
+def test_of_a_superseded_vm_the_bucket_gets_its_end_alone(node):
+    node.write(OTHER)
+    node.board.tell({"phase": "running"})
+    until(lambda: node.board.word() == SUPERSEDED)
+    node.journal.say("a line")
+    node.board.tell({"phase": "stopping"})
+    node.board.last({"phase": "ended", "why": SUPERSEDED, "message": ""})
+    assert node.names() == {"status-0.json"}
+    assert json.loads(node.there.get("jobs/bert/k3x9q2ab/status-0.json"))["phase"] == "ended"
+
+
+@each("before", ["", CANCELLED, SHUTDOWN])
+def test_who_is_superseded_is_killed_at_once_whatever_was_asked_before(before):
+    rules = Rules(100.0, "expired", 50.0)
+    assert rules.at(1.0, before) == (ASK if before else NOTHING)
+    assert [rules.at(now, SUPERSEDED) for now in (2.0, 2.1, 3.0)] == [KILL, NOTHING, KILL]
+    assert rules.stop == SUPERSEDED

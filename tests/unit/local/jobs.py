@@ -1,0 +1,172 @@
+"""Jobs of one folder, launched and looked after as a trainer does it, by a record and its attempts."""
+
+import contextlib
+import os
+import secrets
+import signal
+import sys
+import time
+from datetime import datetime, timezone
+
+import attrs
+
+from gputrain.backends.local import Local
+from gputrain.jobstore import FolderStore, JobRecord, JobStore
+from gputrain.lifecycle import State
+from gputrain.orchestration.context import Context
+from gputrain.orchestration.launcher import reconcile, submit
+from gputrain.orchestration.look import look
+from gputrain.orchestration.options import draw, option_of
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+from tests.patience import PATIENCE_S
+
+SEEING = getattr(sys, "seeing", contextlib.nullcontext)
+"""Lets a test look into /proc in the interpreter of `tests.soak.portable`, where nobody else can."""
+
+
+class Impatient(Local):
+    launch_ttl_s = 1.0
+
+
+def jobs_of(root, gpus=0):
+    """Jobs of this machine, in a folder."""
+    return Jobs(Impatient(gpus=gpus, root=root), root)
+
+
+class Jobs:
+    def __init__(self, backend, root):
+        self.backend, self.root = backend, root
+        self.context = Context(
+            jobs=JobStore(backend.documents or FolderStore(root / "home")),
+            backends={backend.name: backend},
+            code=lambda record, _backend: self.code(record),
+            candidates_left=lambda record: self.plan(TrainingSpec.from_dict(record.spec)),
+            refresh=tuple,
+            now=lambda: datetime.now(timezone.utc),
+            sleep=lambda seconds: time.sleep(min(seconds, 3.0)),
+        )
+
+    def code(self, record):
+        bundle = self.backend.package(TrainingSpec.from_dict(record.spec), record.job_id)
+        self.backend.upload(bundle)
+        return bundle
+
+    def plan(self, spec):
+        return candidates(spec, [self.backend.supply]).candidates
+
+    def first(self, job_id="", **spec):
+        """A record without an attempt, and its plan."""
+        wanted = TrainingSpec(**spec)
+        plan = self.plan(wanted)
+        job_id = job_id or f"job-{secrets.token_hex(4)}"
+        options = tuple(option_of(one) for one in plan)
+        return JobRecord(job_id=job_id, spec=wanted.to_dict(), options=options), plan
+
+    def submit(self, **spec):
+        """The record of a job that was launched."""
+        return submit(self.context, *self.first(**spec), None).record
+
+    def drawn(self, **spec):
+        """The record of a job whose attempt was drawn and not launched, and its request."""
+        record, plan = self.first(**spec)
+        attempt = draw(record, plan[0], self.context.now())
+        wanted = TrainingSpec.from_dict(record.spec)
+        request = self.backend.build_request(record, wanted, attempt, plan[0], self.code(record))
+        return record.begin(attempt), request
+
+    def status(self, record):
+        return self.backend.inspect_many([record])[record.job_id]
+
+    def change(self, record, **changes):
+        """Change the record as another process would."""
+        stored = self.context.jobs.read(record.job_id)
+        return self.context.jobs.swap(attrs.evolve(stored.record, **changes), stored.version).record
+
+    def end(self, record):
+        """The record of the job once it has ended, as each step of it is taken."""
+
+        def has_ended():
+            found = reconcile(self.context, record.job_id).stored.record
+            return found if found.has_ended else None
+
+        return until(has_ended)
+
+    def state(self, record):
+        return look(self.context, record.job_id).state
+
+    def text(self, record):
+        """What its agents and ranks wrote."""
+        return "\n".join(self.lines(record, of_agents=True))
+
+    def lines(self, record, *, of_agents=False):
+        """What its ranks wrote, page by page."""
+        found, cursor = [], ""
+        while page := self.backend.logs(record, cursor):
+            found += [line.message for line in page.lines if of_agents or line.rank is not None]
+            if page.cursor == cursor:
+                return found
+            cursor = page.cursor
+        return found
+
+    def until_said(self, record, words, times=1):
+        return until(lambda: sum(words in line for line in self.lines(record)) >= times)
+
+    def folder(self, record):
+        return self.root / record.job_id / record.attempt.id
+
+    def runs(self, record):
+        return self.state(record) is State.RUNNING
+
+    def processes(self, record):
+        """The processes of a job that live, by pid: its supervisor, agents, ranks and what those started."""
+        folder = str(self.root / record.job_id).encode()
+        with SEEING():
+            found = {pid: _seen(pid) for pid in filter(str.isdigit, os.listdir("/proc"))}
+        return {
+            int(pid): b" ".join(words).decode(errors="replace")
+            for pid, (words, environ) in found.items()
+            if f"GPUTRAIN_JOB_ID={record.job_id}".encode() in environ
+            or any(one.startswith(folder) for one in words)
+        }
+
+    def one_of(self, record, words):
+        """The one process of a job whose command line holds ``words``."""
+        found = [pid for pid, line in self.processes(record).items() if words in line]
+        # In the interpreter of `tests.soak.portable` each has a second, its holder.
+        assert len(found) == 1 or (found and hasattr(sys, "seeing")), found
+        return min(found)
+
+    def kill(self, record, words, number=signal.SIGKILL):
+        os.kill(self.one_of(record, words), number)
+
+    def none_left(self, record, within_s=10.0):
+        """Whether all processes of a job are gone, or go within so long."""
+        end = time.monotonic() + within_s
+        while left := self.processes(record):
+            assert time.monotonic() < end, left
+            time.sleep(0.02)
+        return True
+
+
+def _seen(pid):
+    """The command line and the environment of a process; neither of one that has ended."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environ = file.read()
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+        with open(f"/proc/{pid}/stat") as file:
+            is_dead = file.read().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return [], b""
+    return ([], b"") if is_dead else (words, environ)
+
+
+def until(condition, seconds=PATIENCE_S):
+    """What a condition returns once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it does not come true"
+        time.sleep(0.02)
+    return found

@@ -1,0 +1,426 @@
+"""One key is one job on Vertex AI, whatever is lost, doubled, deleted or full: by record and claim."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import attrs
+import pytest
+
+from gputrain.errors import PermissionDeniedError, TransientError
+from gputrain.google import Objects, PartialListError
+from gputrain.jobstore import Launch, RecordError
+from gputrain.lifecycle import State
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.vertex.endings import Ending
+from gputrain_emulator.vertex.states import Fate, State as Theirs
+from tests.unit.vertex.runs import REGIONS, result
+
+CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list", "get"))
+FULL = ApiError(429, "Resources are insufficient in region: us-central1. Please try a different region.")
+RAISED = {
+    "state": "failed", "exit_code": 1,
+    "cause": {"kind": "exception", "exit_code": 1, "message": "nan", "traceback": "ValueError: nan"},
+}  # fmt: skip
+
+
+def places(made):
+    return [job.region for job in made()]
+
+
+def test_a_job_is_made_once_and_its_request_names_record_attempt_and_claim(runs, made):
+    record = runs().submit().record
+    assert runs().submit().record == record
+    (job,) = made()
+    attempt, labels = record.attempt, job.document["labels"]
+    assert (attempt.state, attempt.handle) == (Launch.LAUNCHED, job.name)
+    assert (labels["gputrain-job"], labels["gputrain-attempt"]) == ("bert", attempt.id)
+    assert job.document["displayName"] == f"bert-{attempt.id}"
+    assert "gputrain-gang" not in labels
+    container = job.document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    env = {one["name"]: one["value"] for one in container["env"]}
+    folder = f"jobs/bert/{attempt.id}"
+    assert env["GPUTRAIN_RECORD"] == "records/bert.json"
+    assert env["GPUTRAIN_ATTEMPT_ID"] == attempt.id
+    assert env["GPUTRAIN_CLAIM"] == f"{folder}/claim"
+    assert env["GPUTRAIN_CHECKPOINT_DIR"] == "/gcs/my-bucket/jobs/bert/checkpoints/"
+    assert "lock" not in json.loads(container["args"][0])
+
+
+def test_a_job_succeeds_and_its_end_is_written_down(runs, made):
+    process = runs()
+    process.submit()
+    record = process.until_over()
+    assert (record.result, len(made())) == ("succeeded", 1)
+    assert record.used_s == record.ended_at - record.started_at == 300
+
+
+def test_a_region_without_room_is_passed_over_at_once(runs, made, cloud):
+    cloud.fail(CREATE, faults.Refuse(error=FULL), times=1)
+    record = runs(regions=REGIONS).submit().record
+    assert record.attempt.option.region == "europe-west4"
+    assert [one.outcome for one in record.history] == ["no room"]
+    assert places(made) == ["europe-west4"]
+
+
+def test_a_region_that_finds_no_machines_later_gives_way_to_the_next(runs, made, vertex):
+    vertex.set_stock("g2-standard-24", 0, region="us-central1")
+    process = runs(regions=REGIONS)
+    process.submit()
+    record = process.until_over()
+    assert record.result == "succeeded"
+    assert (places(made), record.restarts) == (REGIONS[:2], 0)
+    assert [one.outcome for one in record.history] == ["stockout_region"]
+    first, second = (one.document["jobSpec"] for one in made())
+    assert "baseOutputDirectory" in first
+    assert "baseOutputDirectory" not in second
+
+
+def test_when_no_region_has_machines_the_job_ends(runs, made, vertex):
+    for region in REGIONS:
+        vertex.set_stock("g2-standard-24", 0, region=region)
+    process = runs(regions=REGIONS)
+    process.submit()
+    record = process.until_over()
+    assert (record.result, places(made)) == ("stockout_region", REGIONS)
+    assert record.failure.kind == "stockout_region"
+    assert "Resources are insufficient in region: asia-southeast1" in record.failure.message
+
+
+def test_a_job_that_waits_for_room_ends_with_its_wait(runs, vertex, cloud):
+    vertex.set_stock("g2-standard-24", 0, region="us-central1")
+    process = runs()
+    process.submit(max_wait_duration="2h")
+    began = cloud.clock.now()
+    record = process.until_over(rounds=1000)
+    assert record.result == "wait_limit"
+    assert 2 * 3600 <= cloud.clock.now() - began < 3 * 3600
+    assert len(record.history) > 2
+
+
+@pytest.mark.parametrize("fault", [faults.DropAfterCommit(), faults.Truncate()])
+def test_a_job_whose_answer_was_lost_is_found_by_its_label(runs, made, cloud, forever, fault):
+    cloud.fail(CREATE, fault)
+    record = runs().submit().record
+    (job,) = made()
+    assert (record.attempt.handle, record.attempt.state) == (job.name, Launch.LAUNCHED)
+
+
+def test_a_job_whose_launcher_was_killed_is_adopted_once_a_list_shows_it(runs, made, cloud, forever):
+    process = runs()
+    stored = process.submit()
+    attempt = attrs.evolve(stored.record.attempt, state=Launch.LAUNCHING, handle="")
+    process.context.jobs.swap(attrs.evolve(stored.record, attempt=attempt), stored.version)
+    cloud.fail(LIST, faults.Stale(seconds=3600), times=1)
+    assert runs().reconcile().attempt == attempt
+    assert runs().submit().record == stored.record
+    assert len(made()) == 1
+
+
+def test_a_create_that_never_arrived_is_replaced_after_a_while(runs, made, cloud, forever):
+    order = cloud.fail(CREATE, faults.DropBeforeCommit(), times=None)
+    process = runs()
+    with pytest.raises(TransientError):
+        process.submit()
+    order.cancel()
+    lost = process.record().attempt.id
+    cloud.clock.advance(60)
+    assert process.reconcile().attempt.id == lost
+    cloud.clock.advance(60)
+    record = process.reconcile()
+    assert (record.attempt.handle, record.attempt.id != lost) == (made()[0].name, True)
+    assert [(one.id, one.outcome) for one in record.history] == [(lost, "launch_lost")]
+
+
+def test_a_launch_asked_again_after_a_lost_answer_takes_the_job_that_is_there(runs, made, cloud, forever):
+    process = runs()
+    record = process.submit().record
+    request = process.request(record)
+    cloud.fail(CREATE, faults.DropAfterCommit(), times=1)
+    cloud.fail(LIST, faults.Stale(seconds=3600), times=1)
+    with pytest.raises(TransientError):
+        process.backend.launch(request)
+    assert process.backend.launch(request) in [one.name for one in made()]
+    assert len(made()) == 2  # the one that was submitted, and the other
+
+
+@pytest.fixture
+def doubled(runs, made, cloud, forever):
+    """Two jobs of one attempt: the record names the first."""
+    process = runs()
+    record = process.submit().record
+    cloud.clock.advance(200)
+    process.backend.launch(process.request(record))
+    assert len(made()) == 2
+    return process
+
+
+def test_of_two_jobs_of_an_attempt_the_one_that_holds_the_claim_is_adopted(
+    doubled, made, vertex, claim, cloud
+):
+    first, second = made()
+    claim(second)
+    vertex.put(first, Theirs.SUCCEEDED)  # it left, as it found the claim taken
+    record = doubled.reconcile()
+    assert (record.attempt.handle, record.result) == (second.name, "")
+    assert doubled.reconcile().result == ""
+    vertex.put(second, Theirs.SUCCEEDED)
+    cloud.clock.advance(2)
+    assert doubled.reconcile().result == "succeeded"
+
+
+def test_no_room_for_one_of_two_jobs_ends_not_the_other_that_trains(doubled, made, vertex, claim):
+    first, second = made()
+    claim(second)
+    vertex.put(first, Theirs.FAILED, Ending(code=8, message=FULL.message))
+    assert doubled.reconcile().attempt.handle == second.name
+    assert second.life.state in (Theirs.PENDING, Theirs.RUNNING)
+
+
+def test_the_job_of_the_record_that_holds_the_claim_counts_and_the_other_ends_with_it(
+    doubled, made, vertex, claim, cloud
+):
+    first, second = made()
+    claim(first)
+    assert doubled.reconcile().attempt.handle == first.name
+    vertex.put(first, Theirs.SUCCEEDED)
+    cloud.clock.advance(2)
+    assert doubled.reconcile().result == "succeeded"
+    cloud.clock.advance(60)
+    assert second.life.state is Theirs.CANCELLED
+
+
+@pytest.mark.parametrize("content", ["../../9", "99999999", "\0"])
+def test_a_claim_that_names_no_job_of_the_attempt_is_no_success(doubled, made, vertex, claim, content):
+    first, second = made()
+    claim(first, content)
+    for one in (first, second):
+        vertex.put(one, Theirs.SUCCEEDED)
+    assert doubled.reconcile().result == ("vanished" if content.isdecimal() else "succeeded")
+
+
+def test_a_cancel_has_the_ranks_save_and_nothing_follows(runs, made, vertex, cloud, forever):
+    process = runs()
+    process.submit(max_restarts=3)
+    cloud.clock.advance(200)
+    process.reconcile()
+    assert process.cancel().record.wanted.value == "cancel"
+    (job,) = made()
+    assert job.life.state is Theirs.CANCELLING, "it is not waited for"
+    assert process.until_over().result == "cancelled"
+    assert [process.cancel().record.result, len(made())] == ["cancelled", 1]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [({"state": "done"}, "succeeded"), ({"state": "stopped"}, "cancelled"), (None, "cancelled")],
+)
+def test_a_cancelled_job_that_left_with_0_succeeded_only_if_it_was_done(
+    runs, made, vertex, cloud, forever, claim, said, expected
+):
+    process = runs()
+    process.submit("".join(["bert-", expected, "-", str(said is None).lower()]))
+    job_id = made()[-1].document["labels"]["gputrain-job"]
+    cloud.clock.advance(200)
+    process.cancel(job_id=job_id)
+    claim(made()[-1])
+    if said:
+        vertex.write_log(made()[-1], "workerpool0-0", result(**said))
+    vertex.put(made()[-1], Theirs.SUCCEEDED)
+    assert process.until_over(job_id).result == expected
+
+
+def test_a_job_that_somebody_deleted_has_ended_and_is_not_made_again(runs, made, vertex, cloud, forever):
+    process = runs()
+    process.submit(max_restarts=3)
+    cloud.clock.advance(200)
+    vertex.jobs.clear()
+    record = process.reconcile()
+    assert (record.result, made()) == ("vanished", [])
+    assert "somebody has deleted it" in record.failure.message
+
+
+@pytest.mark.parametrize(
+    ("fate", "said", "fields", "expected"),
+    [
+        (Fate(exits=(1,), run_s=60), result(**RAISED), {}, ("exception", 1, "nan", "ValueError: nan")),
+        (Fate(exits=(7,), run_s=60), "hello", {}, ("exit", 7, "exited with a non-zero status of 7", "")),
+        (Fate(exits=(137,), run_s=60), "hello", {}, ("out_of_memory", 137, "low on memory", "")),
+        (Fate(exits=(1,), run_s=60), "", {}, ("exit", 1, "roles/logging.logWriter", "")),
+        (Fate(run_s=1e9), "hello", {"max_run_duration": "10m"}, ("time_limit", None, "all of max_run", "")),
+    ],
+)
+def test_a_job_ends_with_the_first_cause(runs, made, vertex, cloud, fate, said, fields, expected):
+    vertex.set_fate(fate)
+    process, job_id = runs(), f"bert-{fate.exits[0]}-{len(said)}{len(fields)}"
+    process.submit(job_id, **fields)
+    cloud.clock.advance(120)
+    if said:
+        vertex.write_log(made()[-1], "workerpool0-0", said)
+    else:
+        vertex.deaf_accounts.add("train@my-project.iam.gserviceaccount.com")
+    record = process.until_over(job_id)
+    failure, (kind, code, message, traceback) = record.failure, expected
+    assert (record.result, failure.kind, failure.exit_code, failure.traceback) == (
+        kind,
+        kind,
+        code,
+        traceback,
+    )
+    assert message in failure.message
+    assert record.ended_at > record.started_at > 0
+
+
+def test_a_reason_that_comes_a_minute_late_is_waited_for(runs, vertex, cloud):
+    vertex.settings = replace(vertex.settings, error_delay_s=1e9)
+    vertex.set_fate(Fate(exits=(7,), run_s=60))
+    process = runs()
+    process.submit()
+    cloud.clock.advance(160)
+    assert process.status().state is None
+    cloud.clock.advance(120)
+    assert process.until_over().result == "unknown"
+
+
+def test_vertex_ai_restarts_a_spot_job_by_itself(runs, made, vertex, cloud, forever):
+    process = runs()
+    process.submit(provisioning_model="spot", max_restarts=2)
+    cloud.clock.advance(200)
+    assert process.status().state is State.RUNNING
+    vertex.preempt(made()[0])
+    cloud.clock.advance(2)
+    status, record = process.status(), process.reconcile()
+    assert (status.state, status.exists, status.has_run) == (State.INTERRUPTED, True, True)
+    assert (record.attempt.handle, len(made())) == (made()[0].name, 1)
+    cloud.clock.advance(200)
+    status = process.status()
+    assert (status.state, status.restarts) == (State.RUNNING, 1)
+
+
+@pytest.mark.parametrize("word", ["PAUSED", "UPDATING"])
+def test_a_pause_is_no_end(runs, made, vertex, cloud, forever, word):
+    process, job_id = runs(), f"bert-{word.lower()}"
+    process.submit(job_id)
+    cloud.clock.advance(200)
+    vertex.put(made()[-1], Theirs(f"JOB_STATE_{word}"))
+    assert process.reconcile(job_id).result == ""
+
+
+def test_machines_are_the_jobs_of_this_bucket_that_have_not_ended(runs, made, cloud, forever):
+    process = runs(regions=REGIONS)
+    for job_id in ("bert-1", "bert-2", "gpt"):
+        process.submit(job_id)
+    cloud.add_bucket("other", location="us-central1")
+    runs(bucket="gs://other").submit("bert-9")
+    found = process.backend.machines("bert")
+    assert sorted(one.job_id for one in found) == ["bert-1", "bert-2"]
+    first = next(one for one in found if one.job_id == "bert-1")
+    assert first.attempt == process.record("bert-1").attempt.id
+    assert (first.place, first.status) == ("us-central1", "JOB_STATE_PENDING")
+    cloud.fail("aiplatform.customJobs.cancel", faults.Refuse(error=ApiError(403, "no")), times=1)
+    with pytest.raises(PermissionDeniedError):
+        process.backend.remove(found)
+    cloud.clock.advance(60)
+    assert len(process.backend.machines("bert")) == 1
+    process.backend.remove([*found, first])
+    cloud.clock.advance(60)
+    assert [one.job_id for one in process.backend.machines()] == ["gpt"]
+    cloud.fail(LIST, faults.Refuse(error=ApiError(503, "away")), times=10)
+    with pytest.raises(PartialListError):
+        process.backend.machines()
+
+
+def test_terminate_without_grace_returns_once_every_job_has_ended(runs, made, cloud, forever):
+    process = runs()
+    record = process.submit().record
+    cloud.clock.advance(200)
+    process.backend.terminate(record, 0)
+    assert made()[0].life.state is Theirs.CANCELLED
+    process.backend.terminate(record, 0)
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [
+        "projects/x/locations/evil.example/customJobs/1",
+        "http://evil.example",
+        "projects/x/locations/us-east1/customJobs/1",
+    ],
+)
+def test_a_record_that_names_no_job_of_its_region_leads_nowhere(runs, cloud, handle):
+    process, job_id = runs(), "bert"
+    record = process.submit(job_id).record
+    hostile = attrs.evolve(record, attempt=attrs.evolve(record.attempt, handle=handle))
+    asked = len(cloud.requests)
+    status = process.backend.inspect_many([hostile])[job_id]
+    assert (status.state, "custom job" in status.detail) == (None, True)
+    with pytest.raises(RecordError):
+        process.backend.terminate(hostile, 0)
+    assert {one.method for one in cloud.requests[asked:]} <= {LIST}
+
+
+def test_a_job_of_another_attempt_is_not_ended(runs, made, forever):
+    process = runs()
+    record, other = process.submit("bert").record, process.submit("gpt").record
+    stolen = attrs.evolve(record, attempt=attrs.evolve(record.attempt, handle=other.attempt.handle))
+    process.backend.terminate(stolen, 30)
+    by_job = {one.document["labels"]["gputrain-job"]: one.life.state for one in made()}
+    assert by_job == {"bert": Theirs.CANCELLING, "gpt": Theirs.PENDING}
+
+
+def test_logs_are_the_lines_of_the_records_job(runs, made, vertex, cloud, forever):
+    process = runs()
+    record = process.submit().record
+    cloud.clock.advance(200)
+    for number in range(5):
+        vertex.write_log(made()[0], "workerpool0-0", f"line {number}")
+        cloud.clock.advance(1)
+    page = process.backend.logs(record)
+    lines = [one.message for one in page.lines if one.node_rank == 0]
+    assert lines == [f"line {number}" for number in range(5)]
+    cloud.clock.advance(60)
+    assert process.backend.logs(record, page.cursor).lines == ()
+    near = process.backend.cursor_near_end(record, 2)
+    cloud.clock.advance(60)
+    assert [one.message for one in process.backend.logs(record, near).lines] == ["line 3", "line 4"]
+    launching = attrs.evolve(record, attempt=attrs.evolve(record.attempt, handle=""))
+    assert process.backend.logs(launching).lines == ()
+
+
+def test_ranks_are_asked_where_they_stand_beside_the_claim(runs, cloud, make):
+    process = runs()
+    record = process.submit().record
+    process.backend.ask_for_stacks(record, "n0")
+    prefix = f"jobs/bert/{record.attempt.id}/claim-stacks"
+    objects = Objects(make()._access, "my-bucket")
+    assert objects.read(prefix).content == b"n0"
+    objects.write(f"{prefix}-n0-1.json", b'{"ranks": [{"rank": 3, "trace": "x"}]}', if_generation=0)
+    assert process.backend.stacks(record, "n0")[1][0]["rank"] == 3
+
+
+def test_a_look_at_200_jobs_is_a_few_calls_and_one_that_ended_is_seen(runs, there, cloud):
+    process = runs()
+    record, home = process.submit().record, process.backend._settings.home_label
+    records = []
+    for number in range(200):
+        attempt_id, job_id = f"a{number:07}", f"bert-{number}"
+        state = Theirs.FAILED if number == 7 else Theirs.PENDING
+        job = there(state, job_id=job_id, home=home, attempt=attempt_id)
+        attempt = attrs.evolve(record.attempt, id=attempt_id, handle=job.name)
+        records.append(attrs.evolve(record, job_id=job_id, attempt=attempt))
+    cloud.clock.advance(200)
+    asked = len(cloud.requests)
+    found = process.backend.inspect_many(records)
+    calls = Counter(one.method for one in cloud.requests[asked:])
+    reads = calls.pop("logging.entries.list")
+    assert calls == {LIST: 2, GET: 1, "storage.objects.get": 1}  # 200 jobs on two pages
+    assert reads <= 3, "why jobs wait is read for few at a time"
+    assert (len(found), found["bert-7"].state) == (200, State.FAILED)
+    assert {one.exists for one in found.values()} == {True}
+    asked = len(cloud.requests)
+    for _ in range(12):
+        cloud.clock.advance(1)
+        process.backend.inspect_many(records[:1])
+    calls = [one.method for one in cloud.requests[asked:] if one.method.startswith("aiplatform.")]
+    assert len(calls) <= 12

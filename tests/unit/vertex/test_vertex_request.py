@@ -1,0 +1,229 @@
+# ruff: noqa: E501  # one case a line
+"""The requests, word for word; what Google's own schema says of them; and that code and fact agree."""
+
+import json
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+import gputrain_emulator
+from emulator.tests.discovery import Exchange, validate
+from gputrain.backends.base import Bundle
+from gputrain.backends.vertex import NfsMount, ReductionServer, VertexAI
+from gputrain.backends.vertex.request import CustomJob, loader
+from gputrain.catalog import default_images
+from gputrain.errors import SpecError
+from gputrain.jobstore import JobRecord
+from gputrain.orchestration.options import draw
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+from tests.each import each
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "vertex"
+BUNDLE = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", "--lr", "3e-4"), sha256="abc")
+RESERVATION = "projects/my-project/zones/us-central1-a/reservations/big"
+
+PLAIN = {"project": "my-project", "region": "us-central1", "bucket": "gs://my-bucket"}
+FULL = {
+    "service_account": "train@my-project.iam.gserviceaccount.com",
+    "network_attachment": "projects/my-project/regions/us-central1/networkAttachments/a",
+    "tensorboard": "projects/my-project/locations/us-central1/tensorboards/1",
+    "persistent_resource": "my-cluster",
+    "kms_key": "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k",
+    "disk_gib": 500,
+    "enable_web_access": True,
+    "nfs_mounts": [NfsMount(server="10.0.0.2", path="/share", mount_point="data")],
+    "experiment": "projects/my-project/locations/us-central1/metadataStores/default/contexts/scan",
+    "experiment_run": "projects/my-project/locations/us-central1/metadataStores/default/contexts/scan-1",
+}
+CASES = {
+    "one-node": ({}, {"gpu": "H100:2"}),
+    "two-nodes-spot": (
+        {"service_account": FULL["service_account"]},
+        {"gpu": "A100-80GB:8", "num_nodes": 2, "provisioning_model": "spot", "max_restarts": 3,
+         "max_run_duration": "12h", "env": {"A": "1"}, "labels": {"team": "nlp"}},
+    ),
+    "flex-start": ({}, {"gpu": "H100:8", "provisioning_model": "flex-start", "max_wait_duration": "6h",
+                        "max_run_duration": "7d"}),
+    "reservation": ({}, {"gpu": "A100-40GB:1", "reservation": RESERVATION}),
+    "reduction-server": ({"reduction_server": ReductionServer(replicas=4)}, {"gpu": "V100:8", "num_nodes": 3}),
+    "attached-gpu": ({}, {"gpu": "T4:2", "image": "us-docker.pkg.dev/p/r/i@sha256:0"}),
+    "hyperdisk": ({}, {"gpu": "H200:8", "image": "us-docker.pkg.dev/p/r/i@sha256:0", "provisioning_model": "spot"}),
+    "image-as-it-is": ({"reduction_server": ReductionServer(replicas=1)},
+                       {"script": None, "gpu": "L4:1", "num_nodes": 2, "image": "us-docker.pkg.dev/p/r/i@sha256:0",
+                        "args": ["--epochs", "$(EPOCHS)"], "env": {"EPOCHS": "5"}}),
+    "everything": (FULL, {"gpu": "L4:4", "num_nodes": 2, "requirements": ["einops==0.8.0"],
+                          "secrets": {"KEY": "secret://projects/p/secrets/s/versions/1"},
+                          "checkpoint_dir": "gs://my-bucket/ckpt", "output_dir": "gs://my-bucket/out"}),
+}  # fmt: skip
+
+
+RECORD = JobRecord(job_id="train-x1y2", spec={})
+
+
+def attempt_at(candidate):
+    return draw(RECORD, candidate, datetime(2026, 11, 28, tzinfo=timezone.utc), "a1b2c3d4")
+
+
+def body_of(backend, spec, candidate, bundle=BUNDLE):
+    """As it is before images are looked up."""
+    addresses = {"storage": "https://storage", "secretmanager": "https://secrets"}
+    return CustomJob(
+        settings=backend._settings, spec=spec, candidate=candidate, job_id=RECORD.job_id,
+        attempt=attempt_at(candidate), bundle=bundle, addresses=addresses,
+    ).body()  # fmt: skip
+
+
+def placed(backend, spec, region):
+    wanted = candidates(spec, [backend.supply])
+    found = [one for one in wanted.candidates if one.place == region]
+    assert found, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
+    return found[0]
+
+
+def rendered(settings, fields, region="us-central1"):
+    backend, spec = VertexAI(**{**PLAIN, **settings}), TrainingSpec(**{"script": "train.py", **fields})
+    return body_of(backend, spec, placed(backend, spec, region))
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    with gputrain_emulator.start() as running:
+        yield running
+
+
+def sent(cloud, settings, fields):
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+    backend, spec = (
+        VertexAI(**{**PLAIN, **settings, **reach}),
+        TrainingSpec(**{"script": "train.py", **fields}),
+    )
+    one = placed(backend, spec, PLAIN["region"])
+    body = backend.build_request(RECORD, spec, attempt_at(one), one, BUNDLE).body
+    return json.loads(json.dumps(body).replace(cloud.endpoints.storage, "https://emulated"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_request_that_is_sent_is_as_it_was_read_in_review(cloud, case):
+    body = sent(cloud, *CASES[case])
+    text = json.dumps(body, indent=2, sort_keys=True).replace(json.dumps(loader())[1:-1], "<loader.py>")
+    path = GOLDEN / f"{case}.json"
+    if os.environ.get("GPUTRAIN_WRITE_GOLDEN"):
+        path.write_text(text + "\n")
+    assert text + "\n" == path.read_text()
+
+
+@each("case", CASES)
+def test_googles_discovery_document_has_nothing_against_it(case):
+    body = rendered(*CASES[case])
+    exchange = Exchange(
+        method="POST",
+        path=f"/v1/{body['parent']}/customJobs",
+        request_body=json.dumps(body["customJob"]).encode(),
+        response_body=b"{}",
+    )
+    assert [problem for problem in validate(exchange) if "response" not in str(problem).lower()] == []
+
+
+@each("case", CASES)
+def test_googles_client_reads_it_without_a_field_unknown(case):
+    from google.cloud.aiplatform_v1.types import CustomJob
+
+    CustomJob.from_json(json.dumps(rendered(*CASES[case])["customJob"]), ignore_unknown_fields=False)
+
+
+@each(("gpu", "index"), [("T4:1", 0), ("L4:1", 0), ("H100:8", 0), ("B200:8", 1)])
+def test_without_an_image_the_default_for_the_gpu_runs(gpu, index):
+    pool = rendered({}, {"gpu": gpu})["customJob"]["jobSpec"]["workerPoolSpecs"][0]
+    assert pool["containerSpec"]["imageUri"] == default_images()[index]
+
+
+def test_gpus_of_a_g4_write_into_each_other_here_as_well():
+    fields = {"gpu": "RTX-PRO-6000:8", "image": "us-docker.pkg.dev/p/r/i@sha256:0"}
+    pool = rendered({}, fields)["customJob"]["jobSpec"]["workerPoolSpecs"][0]
+    assert {"name": "NCCL_P2P_LEVEL", "value": "SYS"} in pool["containerSpec"]["env"]
+
+
+def test_every_shape_on_offer_can_be_rendered_and_its_three_fields_agree():
+    from google.cloud.aiplatform_v1.types import AcceleratorType
+
+    backend = VertexAI(**{**PLAIN, "region": None, "regions": ["us-central1", "us-east4", "europe-west4"]})
+    spec = TrainingSpec(
+        script="train.py",
+        gpu=None,
+        image="us-docker.pkg.dev/p/r/i-arm64-amd64@sha256:0",
+        max_run_duration="1d",
+    )
+    seen = set()
+    for offer in backend.supply.offers:
+        one = spec.replace(gpu=f"{offer.gpu}:{offer.gpu_count}", machine_type=offer.machine_type,
+                           provisioning_model=[m.value for m in offer.provisioning_models],
+                           reservation=RESERVATION)  # fmt: skip
+        for candidate in candidates(one, [backend.supply]).candidates:
+            body = body_of(backend, one, candidate)
+            machine = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["machineSpec"]
+            assert machine["machineType"] == candidate.machine_type
+            assert machine["acceleratorCount"] == candidate.gpu_count
+            assert machine["acceleratorType"] in {one.name for one in AcceleratorType}
+            seen.add(offer.machine_type)
+    assert len(seen) > 20
+
+
+def test_limits_on_time_are_always_set():
+    for settings, fields in CASES.values():
+        scheduling = rendered(settings, fields)["customJob"]["jobSpec"]["scheduling"]
+        assert scheduling["timeout"].endswith("s")
+        assert ("maxWaitDuration" in scheduling) == (scheduling["strategy"] == "FLEX_START")
+
+
+def test_a_secret_travels_as_a_reference_only():
+    container = rendered(*CASES["everything"])["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    assert json.loads(container["args"][0])["secrets"] == {"KEY": "secret://projects/p/secrets/s/versions/1"}
+    assert all(one["name"] != "KEY" for one in container["env"])
+
+
+def test_words_of_the_user_stay_words():
+    hostile = ["--x", "$(rm -rf /)", "; echo", "`id`", "new\nline", '"quotes"', "ünï"]
+    backend = VertexAI(**PLAIN)
+    spec = TrainingSpec(script="train.py", gpu="L4:1")
+    bundle = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", *hostile), sha256="abc")
+    candidate = candidates(spec, [backend.supply]).candidates[0]
+    body = body_of(backend, spec, candidate, bundle)
+    container = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    assert container["command"] == ["python3", "-c", loader()]
+    assert json.loads(container["args"][0])["argv"] == ["train.py", *hostile]
+
+
+@pytest.mark.parametrize(
+    ("reservation", "model", "affinity"),
+    [
+        ("any", "standard", "ANY_RESERVATION"),
+        ("any", "spot", None),
+        (RESERVATION, "standard", "SPECIFIC_RESERVATION"),
+        (RESERVATION, "spot", None),
+    ],
+)
+def test_only_what_a_reservation_holds_is_asked_of_it(reservation, model, affinity):
+    fields = {"gpu": "A100-40GB:1", "reservation": reservation, "provisioning_model": model}
+    (pool,) = rendered({}, fields)["customJob"]["jobSpec"]["workerPoolSpecs"]
+    assert pool["machineSpec"].get("reservationAffinity", {}).get("reservationAffinityType") == affinity
+
+
+def test_a_gpu_without_a_default_image_asks_for_an_image():
+    reservation = "projects/p/zones/us-central1-a/reservations/r"
+    with pytest.raises(SpecError, match="no default image runs GB200") as caught:
+        rendered({}, {"gpu": "GB200:4", "reservation": reservation})
+    assert caught.value.faults[0].field == "image"
+
+
+def test_an_image_too_old_for_the_gpu_is_refused():
+    with pytest.raises(SpecError, match=r"CUDA 11\.7 cannot run on H100"):
+        rendered({}, {"gpu": "H100:2", "image": "pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime"})
+
+
+def test_the_loader_needs_nothing_newer_than_python_3_7():
+    import ast
+
+    ast.parse(loader(), feature_version=(3, 7))
