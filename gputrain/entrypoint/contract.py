@@ -148,6 +148,9 @@ RESULT_FILE = "result-{node_rank}.json"
 ERROR_FOLDER = "gputrain-"
 """How the name of the folder beside it begins in which ranks leave their error documents."""
 
+ENDED = "-ended"
+"""After the name of a rank's error document: the file of the exit code with which its script ended."""
+
 BY_SIGNAL = 128
 """Exit codes above are of signals."""
 

@@ -379,6 +379,9 @@ class Workers:
         # An orphan that was handed to us may have the number of a rank that ended long ago.
         for rank in (one for one in self.ranks if one.is_running and one.pid in ended):
             rank.end(ended[rank.pid])
+            if rank.exit_signal:
+                counts = f"its script had ended with {rank.exit_code}, which counts"
+                self._logs.say(f"{rank.exit_signal} ended the exit of rank {rank.rank}: {counts}", "WARNING")
             if rank.exit_code not in (contract.DONE, contract.STOPPED):
                 rank.kill()
 

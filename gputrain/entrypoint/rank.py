@@ -1,8 +1,9 @@
 """What runs in every rank around the user's script: it records an exception, tells the stack, ends in order.
 
-The end is Python's own, but for two things. A run that succeeded destroys its process groups, since gloo's
-threads otherwise abort many a process at its exit (38 of 80 with collectives in flight, torch 2.13). And one
-that failed does not wait for its threads without end.
+The end is Python's own, but for three things. A run that succeeded destroys its process groups, since gloo's
+threads otherwise abort many a process at its exit (38 of 80 with collectives in flight, torch 2.13). One that
+failed does not wait for its threads without end. And each notes its exit code, which counts where threads of
+native code abort the interpreter while it goes down.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def main() -> None:
     """Run ``sys.argv[1:]``, ``script.py args`` or ``-m module args``, as Python itself would, and exit."""
     faulthandler.enable()
     _offer_stack()
-    atexit.register(_destroy_process_groups)  # the first that is registered runs last
+    ending: list[int] = []
+    atexit.register(_note_end, os.getpid(), ending)  # the first that is registered runs last
+    atexit.register(_destroy_process_groups)
     del sys.argv[0]
     code = 0
     try:
@@ -60,6 +63,8 @@ def main() -> None:
     if code not in (contract.DONE, contract.STOPPED):
         atexit.unregister(_destroy_process_groups)  # which may wait for peers
         _leave_at_the_latest(code)
+        _note_end(os.getpid(), [code])
+    ending.append(code)
     sys.exit(code)
 
 
@@ -145,6 +150,14 @@ def _record(error: BaseException, trace: str | None) -> None:
     if path:
         with contextlib.suppress(OSError):  # a rank whose disk is full still has to end with its own code
             host.put(path, json.dumps({"exception": name, "message": text, "traceback": trace}))
+
+
+def _note_end(pid: int, ending: list[int]) -> None:
+    """Write down how the script ended, for the supervisor; forks of the script write nothing."""
+    path = os.environ.get(contract.ERROR_FILE)
+    if path and ending and pid == os.getpid():
+        with contextlib.suppress(OSError):
+            host.put(path + contract.ENDED, str(ending[0]))
 
 
 def _destroy_process_groups() -> None:

@@ -25,6 +25,8 @@ class Rank:
         self.stdout = self.stderr = -1
         self.exit_code: int | None = None
         self.signal: str | None = None
+        self.exit_signal = ""
+        """The signal that ended it after its script had ended."""
         self.ended_at = 0.0
         self.was_told: str | None = None
         self.told_at: float | None = None
@@ -64,8 +66,9 @@ class Rank:
             self.exit_code = contract.BY_SIGNAL + ending.signal
             with contextlib.suppress(ValueError):
                 self.signal = signal.Signals(ending.signal).name
-        if self.signal == "SIGABRT" and os.path.exists(self.error_file):
-            self.exit_code, self.signal = 1, None  # it had raised, and gloo's threads aborted its exit
+            with contextlib.suppress(OSError, ValueError), open(self.error_file + contract.ENDED) as file:
+                self.exit_code = int(file.read())  # the script had ended: native threads crashed its exit
+                self.exit_signal, self.signal = self.signal or "a signal", None
         if self._process is not None:
             self._process.returncode = self.exit_code
 

@@ -54,6 +54,25 @@ def test_a_rank_that_raised_is_told_so_whatever_its_exit_comes_to(cluster):
     assert (node.code, node.cause["kind"]) == (1, "exception"), node.out
 
 
+CRASHES = """
+    import ctypes, sys
+    ctypes.pythonapi.Py_AtExit(ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p))
+    sys.exit({code})
+"""
+
+
+@each(("code", "state"), [(0, "done"), (75, "stopped"), (3, "failed")])
+def test_a_crash_of_the_interpreters_exit_does_not_change_how_the_script_ended(cluster, code, state):
+    node = cluster.run(cluster.script(CRASHES.format(code=code)), nproc=1)
+    assert (node.code, node.result["state"]) == (code, state), node.out
+    assert node.said(f"SIGABRT ended the exit of rank 0: its script had ended with {code}, which counts")
+
+
+def test_a_script_that_aborts_itself_at_its_exit_has_failed(cluster):
+    node = cluster.run(cluster.script("import atexit, os\natexit.register(os.abort)"), nproc=1)
+    assert (node.code, node.cause["signal"]) == (134, "SIGABRT"), node.out
+
+
 @each("stuck", [True, False])
 def test_a_failed_rank_waits_for_its_threads_but_not_without_end(cluster, stuck):
     script = cluster.script(f"""
