@@ -180,7 +180,7 @@ def peak_mib() -> float:
 
 
 def calls_of_a_submit(seen: Sequence[Any]) -> Iterator[Measure]:
-    """Requests that an emulator saw, when code was submitted again: the record is written twice, the job once."""
+    """Requests of a submit of code that is sent already: two writes of the record, one of the job."""
     reads = [one.method for one in seen if one.verb in ("GET", "HEAD")]
     writes = [one.method for one in seen if one.verb not in ("GET", "HEAD")]
     what = "of a submit of unchanged code"
