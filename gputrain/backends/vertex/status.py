@@ -71,9 +71,12 @@ class Looks:
         self._living: Cache[str, Living] = Cache(fresh_s=_fresh_s, failure_s=5.0, now=self._now)
         self._seen_restarts: Recent[str, tuple[int, bool]] = Recent()
         self._ended_since: Recent[str, float] = Recent()
+        self._ends: Recent[tuple[str, Wanted], Status] = Recent()
 
     def inspect_many(self, records: Sequence[JobRecord]) -> dict[str, Status]:
-        """As of `Backend`."""
+        """As of `Backend`; what has ended is not asked for again."""
+        ends = {one.job_id: self._ends.get((_attempt(one).id, one.wanted)) for one in records}
+        records = [one for one in records if ends[one.job_id] is None]
         for record in records:
             self._asked.put(_attempt(record).id, _attempt(record).option.place)
         counts = Counter(region for _, region in self._asked.items())
@@ -93,10 +96,11 @@ class Looks:
         refusals = [one for one in found.values() if isinstance(one, (AccessError, TransientError))]
         if refusals and len(refusals) == len(found):
             raise refusals[0]
-        return {
+        seen = {
             job_id: Status(detail=one.what) if isinstance(one, GputrainError) else one
             for job_id, one in found.items()
         }
+        return {job_id: end for job_id, end in ends.items() if end is not None} | seen
 
     def _inspect(self, record: JobRecord, *, is_of_many: bool) -> Status:
         attempt = _attempt(record)
@@ -115,7 +119,10 @@ class Looks:
         else:
             self._asked.drop(attempt.id)
             status = self._end(record, seen, holder)
-        return attrs.evolve(status, restarts=self._restarts(seen, status))
+        status = attrs.evolve(status, restarts=self._restarts(seen, status))
+        if status.state is not None and status.state.is_terminal:
+            self._ends.put((attempt.id, record.wanted), status)
+        return status
 
     def _restarts(self, seen: SeenJob, status: Status) -> int:
         """How often these looks saw it run again after an interruption: Vertex AI reports no count."""

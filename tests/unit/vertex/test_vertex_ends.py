@@ -143,3 +143,9 @@ def test_how_often_a_job_began_again_is_counted_by_looks(look, there, vertex, cl
         cloud.clock.advance(2)
         found.append((see().restarts, see().restarts))
     assert found == [(one, one) for one in counts]
+
+
+def test_what_has_ended_is_not_asked_for_again(look, there, cloud):
+    see = look(there(DONE, has_begun=True))
+    first, asked = see(), len(cloud.requests)
+    assert (first.state, see(), len(cloud.requests)) == (State.SUCCEEDED, first, asked)
