@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
 from gputrain import catalog, causes, fields
 from gputrain.backends.agent_reports import MOST_BYTES, node_of, read_standings
 from gputrain.backends.base import Backend, Bundle, JobFile
-from gputrain.catalog import ANY_RESERVATION, Service, Shape
+from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.causes import Cause
 from gputrain.code import resolve
 from gputrain.code.bundle import send
@@ -22,22 +22,26 @@ from gputrain.errors import (
     PermissionDeniedError,
     QuotaExceededError,
 )
-from gputrain.fields import Field, function, invalid, matching
+from gputrain.fields import Errors, Field, function, invalid, matching, named
 from gputrain.google import GoogleClient, Objects, endpoints
 from gputrain.google.cache import Found
 from gputrain.google.compute_lists import check_fit, find_reservations
-from gputrain.google.endpoints import emulator_of, on_trial
+from gputrain.google.endpoints import asked_for, emulator_of, on_trial
 from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id
 from gputrain.images import ImageBuilder, ImageRepository
-from gputrain.jobstore import BucketStore, JobRecord
+from gputrain.jobstore import BucketStore, JobRecord, JobRef
 from gputrain.planning import Candidate, Fact
 from gputrain.quota import Quotas
 from gputrain.quota.model import QuotaSnapshot, in_short
 from gputrain.quota.reader import QuotaReader
 from gputrain.spec import GpuRequest, TrainingSpec
 
-RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+RESERVABLE = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
+"""What machines of a reservation are bought as."""
 
 OBJECTS = {
     **endpoints.ROWS,
@@ -45,7 +49,7 @@ OBJECTS = {
         function, "a function of the bytes sent and of all there are", "leave it out, or give print"
     ),
     "sleep": Field(function, "a function of seconds", "leave it out: time.sleep", is_needed=True),
-    "now": Field(function, "a function that tells seconds", "leave it out: time.time", is_needed=True),
+    "now": Field(function, "a function that returns seconds", "leave it out: time.time", is_needed=True),
 }
 """Arguments that are no settings, and how each is read."""
 ANY_REGION = "any"
@@ -53,14 +57,12 @@ FIRST_REGION = "us-central1"
 """Where images are built and kept for jobs of any region."""
 REGION = matching(rf"[a-z]+-[a-z]+\d+|{ANY_REGION}")
 
-
 REFUSALS = ((CapacityError, causes.STOCKOUT_REGION), (QuotaExceededError, causes.QUOTA_REGION),
             (PermissionDeniedError, causes.JOB_PERMISSION))  # fmt: skip
-"""What Google tells after it has taken a job, in the words of a refusal."""
 
 
 def cause_of(refusal: type[GputrainError]) -> Cause | None:
-    """Why a job ended that was taken, and then refused like this; None: no refusal of a place's."""
+    """Why a job ended that Google accepted and then refused; None: for no reason of its place."""
     return next((cause for kind, cause in REFUSALS if issubclass(refusal, kind)), None)
 
 
@@ -71,12 +73,7 @@ def _everywhere(service: Service) -> tuple[str, ...]:
 
 
 def setting(
-    read: Callable[[Any], Any],
-    expected: str,
-    fix: str,
-    *,
-    is_needed: bool = False,
-    is_kept: bool = True,
+    read: Callable[[Any], Any], expected: str, fix: str, *, is_needed: bool = False, is_kept: bool = True
 ) -> Any:
     """A setting and how its argument is read, as of `Field`.
 
@@ -86,9 +83,26 @@ def setting(
     return attrs.field(metadata={"row": row, "is_kept": is_kept})
 
 
-def switch(fix: str, *, is_kept: bool = True) -> Any:
+def switch(name: str, default: bool, *, is_kept: bool = True) -> Any:
     """As `setting`, of one that is True or False."""
+    fix = f"{name}={not default}"
     return setting(fields.instance(bool), "True or False", fix, is_needed=True, is_kept=is_kept)
+
+
+def account(fix: str) -> Any:
+    """The setting of a service account."""
+    return setting(named("{word}@{word}"), "an e-mail address", fix)
+
+
+def of_project(path: str, expected: str, fix: str) -> Any:
+    """The setting of a resource by its full name, below ``projects/PROJECT/``."""
+    return setting(named(f"projects/{{word}}(?::{{word}})?/{path}"), expected, fix)
+
+
+def kms_key() -> Any:
+    """The setting of a key by its full name."""
+    path, fix = "locations/{word}/keyRings/{word}/cryptoKeys/{word}", "locations/R/keyRings/K/cryptoKeys/N"
+    return of_project(path, "the key's full name", f"kms_key='projects/P/{fix}'")
 
 
 @attrs.frozen(kw_only=True)
@@ -112,6 +126,19 @@ class GoogleSettings:
     def rows(cls) -> dict[str, Field]:
         """How each argument of the constructor is read."""
         return {one.name: one.metadata["row"] for one in attrs.fields(cls)} | OBJECTS
+
+    @classmethod
+    def read(cls, of: str, given: Mapping[str, Any]) -> Self:
+        """The settings among the arguments of the constructor ``of``. SpecError: with all faults."""
+        rows, faults = cls.rows(), Errors(f"{of}(...)")
+        found = fields.read(rows, {name: given[name] for name in rows}, faults)
+        cls.complete(found, faults)
+        faults.raise_if_any()
+        return cls(**{one.name: found[one.name] for one in attrs.fields(cls)})
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], faults: Errors) -> None:
+        """Check settings against each other, and fill in those that follow from others."""
 
     @property
     def home(self) -> str:
@@ -151,11 +178,16 @@ class GoogleBackend(Backend, Generic[S]):
 
     has_quotas = True
     _service: Service
+    _settings_class: type[S]
 
-    def __init__(self, settings: S, access: GoogleClient, progress: Progress | None) -> None:
-        self._settings = settings
-        self._access = access
-        self._progress = progress
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        """``given``: the arguments of the constructor, by name."""
+        settings = self._settings = self._settings_class.read(type(self).__name__, given)
+        reach = asked_for(given["endpoints"], given["credentials"])
+        self._access = access = GoogleClient(
+            project=settings.project, **reach, sleep=given["sleep"], now=given["now"]
+        )
+        self._progress: Progress | None = given["progress"]
         self._reader = QuotaReader(
             client=access,
             service=self._service,
@@ -168,9 +200,14 @@ class GoogleBackend(Backend, Generic[S]):
         self.settings = {name: str(getattr(settings, name)) for name in kept}
 
     def __repr__(self) -> str:
-        told = self._settings
-        where = on_trial(self.trial)
-        return f"{type(self).__name__}(project={told.project!r}, regions={list(told.regions)!r}){where}"
+        project, regions = self._settings.project, list(self._settings.regions)
+        return f"{type(self).__name__}(project={project!r}, regions={regions!r}){on_trial(self.trial)}"
+
+    @classmethod
+    def for_job(cls, ref: JobRef, record: JobRecord, **arguments: Any) -> Self:
+        """The backend that a job's name speaks of, with the default credentials unless some are given."""
+        made: Callable[..., Self] = cls
+        return made(ref.project, regions=record.regions_of(cls.name), bucket=f"gs://{ref.home}", **arguments)
 
     @property
     def _quota_options(self) -> Mapping[str, Any]:
@@ -257,7 +294,7 @@ class GoogleBackend(Backend, Generic[S]):
         return where.name, where.prefix
 
     def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
-        """Write the question beside the attempt's results. AccessError, TransientError: it is refused."""
+        """As of `Backend`. AccessError, TransientError: it cannot be written."""
         self._objects.write(self._stacks_prefix(record), nonce.encode(), if_generation=None)
 
     def stacks(self, record: JobRecord, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:

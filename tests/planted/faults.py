@@ -158,7 +158,7 @@ FAULTS = (
     Plant(
         name="a job on Vertex AI has no time limit",
         file="gputrain/backends/vertex/request.py",
-        text='            "timeout": _seconds(self.candidate.max_run_duration),\n',
+        text='        "timeout": _seconds(candidate.max_run_duration),\n',
         instead="",
         caught_by=(
             f"{BILLS}::test_a_job_that_everybody_forgot_bills_until_its_limit_and_leaves_no_disk[vertex]",
@@ -262,8 +262,8 @@ FAULTS = (
     Plant(
         name="Vertex AI restarts a job that asked for no restart",
         file="gputrain/backends/vertex/request.py",
-        text="        if self.spec.max_restarts == 0:\n",
-        instead="        if self.spec.max_restarts < 0:\n",
+        text="    if spec.max_restarts == 0:\n",
+        instead="    if spec.max_restarts < 0:\n",
         caught_by=(f"{BILLS}::test_a_job_that_asked_for_no_restart_ends_with_its_machine[vertex]",),
     ),
     Plant(

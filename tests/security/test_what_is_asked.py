@@ -10,7 +10,7 @@ import pytest
 from gputrain import ComputeEngine, VertexAI
 from gputrain.backends.base import Bundle
 from gputrain.backends.compute.request import call, draft
-from gputrain.backends.vertex.request import CustomJob
+from gputrain.backends.vertex.request import custom_job
 from gputrain.errors import GputrainError
 from gputrain.jobstore import JobRecord
 from gputrain.orchestration.options import draw
@@ -57,7 +57,7 @@ def asked(backend, field, value):
         attempt = draw(record, one, datetime(2026, 11, 20, tzinfo=timezone.utc), attempt_id="a1234567")
         parts = {"spec": spec, "attempt": attempt, "candidate": one, "bundle": bundle, "addresses": ADDRESSES}
         if backend.name == "vertex":
-            return CustomJob(settings=backend._settings, job_id=record.job_id, **parts).body()
+            return custom_job(backend._settings, job_id=record.job_id, **parts)
         return call(draft(backend._settings, job_id=record.job_id, **parts))
     except (GputrainError, IndexError):  # nothing on offer has such a shape
         return None

@@ -14,15 +14,14 @@ from gputrain.backends.compute.flex_queue import FlexQueue
 from gputrain.backends.compute.logs import LogFolder, Logs
 from gputrain.backends.compute.reports import GuestReports
 from gputrain.backends.compute.request import AttemptVms, build
-from gputrain.backends.compute.settings import NAME, ROWS, ComputeSettings, read_settings
+from gputrain.backends.compute.settings import NAME, ComputeSettings
 from gputrain.backends.compute.status import FEW, Looks
 from gputrain.backends.compute.vms import Vms
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service
 from gputrain.doctor import Checks
-from gputrain.google import GoogleClient, Objects
+from gputrain.google import Objects
 from gputrain.google.cache import Found, Pace
-from gputrain.google.endpoints import asked_for
 from gputrain.google.storage import Progress
 from gputrain.jobstore import Attempt, JobRecord
 from gputrain.planning import Candidate, Fact, Supply
@@ -83,7 +82,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     """
 
     name = NAME
-    _service = Service.COMPUTE
+    _service, _settings_class = Service.COMPUTE, ComputeSettings
 
     def __init__(
         self, project: str, *, regions: Sequence[str], bucket: str,
@@ -100,31 +99,19 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         endpoints: Any = None, credentials: Any = None, progress: Progress | None = None,
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        given = locals()
-        settings = read_settings(**{name: given[name] for name in ROWS})
-        access = GoogleClient(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
-        super().__init__(settings, access, progress)
-        calls = self._calls = Calls(access=access)
-        stored, queue = Objects(access, settings.bucket.name), FlexQueue(calls=calls)
+        super().__init__(locals())
+        settings, calls = self._settings, Calls(access=self._access)
+        stored, queue = Objects(self._access, settings.bucket.name), FlexQueue(calls=calls)
         reports = GuestReports(stored=stored, bucket=settings.bucket)
         self.poll_s = settings.poll_s
-        self._vms = Vms(calls=calls, queue=queue, reports=reports)
+        self._calls, self._vms = calls, Vms(calls=calls, queue=queue, reports=reports)
         self._looks = Looks(calls, queue, reports, settings.service_account, settings.home_label)
-        self._logs = Logs(calls=calls, stored=stored, now=access.now)
-        self._turns = Pace(each_s=LOGS_S, few=FEW, now=access.now)
-
-    @classmethod
-    def for_job(cls, ref: Any, record: JobRecord, **arguments: Any) -> ComputeEngine:
-        """The backend that a job's name speaks of, with the default credentials unless some are given."""
-        return cls(ref.project, regions=record.regions_of(NAME), bucket=f"gs://{ref.home}", **arguments)
-
-    @property
-    def supply(self) -> Supply:
-        """The shapes with GPUs in the zones of these regions, and what it cannot honour."""
-        return self._supply
+        self._logs = Logs(calls=calls, stored=stored, now=self._access.now)
+        self._turns = Pace(each_s=LOGS_S, few=FEW, now=self._access.now)
 
     @cached_property
-    def _supply(self) -> Supply:
+    def supply(self) -> Supply:
+        """The shapes with GPUs in the zones of these regions, and what it cannot honour."""
         return offers.supply(self._settings)
 
     def _questions(self, wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:

@@ -12,22 +12,15 @@ from gputrain.backends.base import Bundle, LogPage, Machine, Request, Status
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import launch, logs, offers, preflight
 from gputrain.backends.vertex.api import JobService
-from gputrain.backends.vertex.request import CustomJob, claim_of, image_of, to_gcloud, with_images
-from gputrain.backends.vertex.settings import (
-    ROWS,
-    NfsMount,
-    ReductionServer,
-    VertexSettings,
-    read_settings,
-)
+from gputrain.backends.vertex.request import claim_of, custom_job, image_of, to_gcloud
+from gputrain.backends.vertex.settings import NfsMount, ReductionServer, VertexSettings
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
 from gputrain.doctor import Checks
 from gputrain.entrypoint import contract
-from gputrain.google import Api, GoogleClient
+from gputrain.google import Api
 from gputrain.google.cache import Found, Pace, Recent
-from gputrain.google.endpoints import asked_for
 from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import Progress
 from gputrain.jobstore import Attempt, JobRecord
@@ -81,7 +74,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
     name = offers.NAME
     poll_s = 1.5  # a single job's end is seen within two seconds; many jobs share their looks
     restarts_itself = True
-    _service = Service.VERTEX
+    _service, _settings_class = Service.VERTEX, VertexSettings
 
     def __init__(
         self, project: str, region: str | None = None, *,
@@ -96,21 +89,11 @@ class VertexAI(GoogleBackend[VertexSettings]):
         endpoints: Any = None, credentials: Any = None, progress: Progress | None = None,
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        given = locals()
-        settings = read_settings(**{name: given[name] for name in ROWS})
-        access = GoogleClient(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
-        super().__init__(settings, access, progress)
-        self._jobs = JobService(access=access)
+        super().__init__(locals())
+        self._jobs = JobService(access=self._access)
         self._unanswered: Recent[str, bool] = Recent()
-        self._looks = Looks(self._jobs, settings)
-        self._turns = Pace(each_s=logs.CALL_S, now=access.now)
-
-    @classmethod
-    def for_job(cls, ref: Any, record: JobRecord, **arguments: Any) -> VertexAI:
-        """The backend that a job's name speaks of, with the default credentials unless some are given."""
-        return cls(
-            ref.project, regions=record.regions_of(offers.NAME), bucket=f"gs://{ref.home}", **arguments
-        )
+        self._looks = Looks(self._jobs, self._settings)
+        self._turns = Pace(each_s=logs.CALL_S, now=self._access.now)
 
     @classmethod
     def from_gcloud(cls, config: str | Mapping[str, Any], **arguments: Any) -> VertexAI:
@@ -125,13 +108,9 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """
         return cls(**{**read_config(config).settings, **arguments})
 
-    @property
+    @cached_property
     def supply(self) -> Supply:
         """The shapes that train on Vertex AI in these regions, and what it cannot honour."""
-        return self._supply
-
-    @cached_property
-    def _supply(self) -> Supply:
         return offers.supply(self._settings)
 
     @property
@@ -154,16 +133,11 @@ class VertexAI(GoogleBackend[VertexSettings]):
         self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
     ) -> Request:
         """As of `Backend`: the images by their digests of today."""
-        job = CustomJob(
-            settings=self._settings,
-            spec=spec,
-            candidate=candidate,
-            job_id=record.job_id,
-            attempt=attempt,
-            bundle=bundle,
-            addresses={api.value: self._access.url(api) for api in (Api.STORAGE, Api.SECRETMANAGER)},
-        )
-        body = with_images(job.body(), lambda image: resolve_digest(self._access, image))
+        addresses = {api.value: self._access.url(api) for api in (Api.STORAGE, Api.SECRETMANAGER)}
+        body = custom_job(
+            self._settings, spec, candidate, record.job_id, attempt, bundle, addresses,
+            lambda image: resolve_digest(self._access, image),
+        )  # fmt: skip
         image = by_digest(image_of(body))
         return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body, image=image)
 

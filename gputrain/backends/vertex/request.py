@@ -8,11 +8,9 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-import attrs
-
 from gputrain.backends.agent_reports import as_word, of_agents, of_code
 from gputrain.backends.base import Bundle
-from gputrain.backends.google import RESERVATION_KEY, check_image, shape_of
+from gputrain.backends.google import RESERVABLE, RESERVATION_KEY, check_image, shape_of
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import (
     ANY_RESERVATION,
@@ -23,7 +21,7 @@ from gputrain.catalog import (
     nccl_defaults,
 )
 from gputrain.entrypoint import contract
-from gputrain.errors import FieldError, SpecError
+from gputrain.fields import invalid
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import Attempt
@@ -33,180 +31,147 @@ from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
 
 _OF_RECORDS = (LABEL_ATTEMPT, LABEL_OWNER)
-_RESERVABLE = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
 
 
-@attrs.frozen(kw_only=True)
-class CustomJob:
-    """One attempt of a job, to be written as a ``CustomJob`` in the REST API's own JSON."""
+def custom_job(
+    settings: VertexSettings, spec: TrainingSpec, candidate: Candidate, job_id: str, attempt: Attempt,
+    bundle: Bundle, addresses: Mapping[str, str], by_digest: Callable[[str], str] = lambda image: image,
+) -> dict[str, Any]:  # fmt: skip
+    """``{"parent": ..., "customJob": ...}`` of one attempt, in the REST API's own JSON.
 
-    settings: VertexSettings
-    spec: TrainingSpec
-    candidate: Candidate
-    job_id: str
-    attempt: Attempt
-    bundle: Bundle
-    addresses: Mapping[str, str]
-    """Where the container finds Cloud Storage and Secret Manager."""
+    Args:
+        addresses: where the container finds Cloud Storage and Secret Manager.
+        by_digest: the name of an image by what its tag means today.
 
-    def body(self) -> dict[str, Any]:
-        """``{"parent": ..., "customJob": ...}``."""
-        settings = self.settings
-        job: dict[str, Any] = {
-            "displayName": self.attempt.names[0].removesuffix("-0"),
-            "labels": {
-                **our_labels(self.job_id, self.spec.labels),
-                LABEL_ATTEMPT: self.attempt.id,
-                LABEL_OWNER: settings.home_label,
-            },
-            "jobSpec": self._job_spec(),
-        }
-        if settings.kms_key is not None:
-            job["encryptionSpec"] = {"kmsKeyName": settings.kms_key}
-        return {"parent": f"projects/{settings.project}/locations/{self.candidate.place}", "customJob": job}
-
-    def _job_spec(self) -> dict[str, Any]:
-        settings = self.settings
-        chosen: dict[str, Any] = {
-            "network": settings.network,
-            "pscInterfaceConfig": settings.network_attachment
-            and {"networkAttachment": settings.network_attachment},
-            "serviceAccount": settings.service_account,
-            "tensorboard": settings.tensorboard,
-            "persistentResourceId": settings.persistent_resource,
-            "experiment": settings.experiment,
-            "experimentRun": settings.experiment_run,
-            "enableWebAccess": settings.enable_web_access or None,
-        }
-        if self.candidate.place == settings.home:  # Vertex AI refuses the bucket of another region
-            chosen["baseOutputDirectory"] = {"outputUriPrefix": self._folder}
-        return {
-            "workerPoolSpecs": self._pools(),
-            "scheduling": self._scheduling(),
+    Raises:
+        SpecError: the image cannot run this GPU, or none is known that can.
+    """
+    shape = shape_of(candidate, Service.VERTEX)
+    container = _container(settings, spec, candidate, job_id, attempt, bundle, addresses)
+    container["imageUri"] = by_digest(image_for(spec.image_name, shape))
+    chosen: dict[str, Any] = {
+        "network": settings.network,
+        "pscInterfaceConfig": settings.network_attachment
+        and {"networkAttachment": settings.network_attachment},
+        "serviceAccount": settings.service_account,
+        "tensorboard": settings.tensorboard,
+        "persistentResourceId": settings.persistent_resource,
+        "experiment": settings.experiment,
+        "experimentRun": settings.experiment_run,
+        "enableWebAccess": settings.enable_web_access or None,
+    }
+    if candidate.place == settings.home:  # Vertex AI refuses the bucket of another region
+        folder = settings.code_bucket.uri("jobs", job_id, "")
+        chosen["baseOutputDirectory"] = {"outputUriPrefix": folder}
+    labels = {LABEL_ATTEMPT: attempt.id, LABEL_OWNER: settings.home_label}
+    job: dict[str, Any] = {
+        "displayName": attempt.names[0].removesuffix("-0"),
+        "labels": {**our_labels(job_id, spec.labels), **labels},
+        "jobSpec": {
+            "workerPoolSpecs": _pools(settings, spec, candidate, shape, container),
+            "scheduling": _scheduling(spec, candidate),
             **{name: value for name, value in chosen.items() if value is not None},
-        }
+        },
+    }
+    if settings.kms_key is not None:
+        job["encryptionSpec"] = {"kmsKeyName": settings.kms_key}
+    return {"parent": f"projects/{settings.project}/locations/{candidate.place}", "customJob": job}
 
-    def _pools(self) -> list[dict[str, Any]]:
-        """The chief, the workers where there are any, and the reduction server where one is wanted."""
-        settings, nodes = self.settings, self.candidate.num_nodes
-        pool: dict[str, Any] = {
-            "machineSpec": self._machine(),
-            "diskSpec": self._disk(),
-            "containerSpec": self._container(),
-        }
-        if settings.nfs_mounts:
-            pool["nfsMounts"] = [
-                {"server": one.server, "path": one.path, "mountPoint": one.mount_point}
-                for one in settings.nfs_mounts
-            ]
-        pools = [{**pool, "replicaCount": "1"}]
-        if nodes > 1:
-            pools.append({**pool, "replicaCount": str(nodes - 1)})
-        server = settings.reduction_server
-        if nodes > 1 and server is not None:
-            pools.append(
-                {
-                    "machineSpec": {"machineType": server.machine_type},
-                    "replicaCount": str(server.replicas),
-                    "containerSpec": {"imageUri": server.image},
-                }
-            )
-        return pools
 
-    def _machine(self) -> dict[str, Any]:
-        machine: dict[str, Any] = {
-            "machineType": self._shape.machine_type,
-            "acceleratorType": self._shape.gpu.vertex_accelerator_type,
-            "acceleratorCount": int(self._shape.gpu_count),
-        }
-        reservation = self.spec.reservation
-        if reservation is None or self.candidate.provisioning_model not in _RESERVABLE:
-            return machine
-        if reservation == ANY_RESERVATION:
-            machine["reservationAffinity"] = {"reservationAffinityType": "ANY_RESERVATION"}
-        else:
-            machine["reservationAffinity"] = {
-                "reservationAffinityType": "SPECIFIC_RESERVATION",
-                "key": RESERVATION_KEY,
-                "values": [reservation],
+def _pools(
+    settings: VertexSettings, spec: TrainingSpec, candidate: Candidate, shape: Shape,
+    container: Mapping[str, Any],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The chief, the workers where there are any, and the reduction server where one is wanted."""
+    nodes, sold = candidate.num_nodes, shape.machine.boot_disk_types
+    machine: dict[str, Any] = {
+        "machineType": shape.machine_type,
+        "acceleratorType": shape.gpu.vertex_accelerator_type,
+        "acceleratorCount": int(shape.gpu_count),
+    }
+    if spec.reservation is not None and candidate.provisioning_model in RESERVABLE:
+        named = {"key": RESERVATION_KEY, "values": [spec.reservation]}
+        machine["reservationAffinity"] = (
+            {"reservationAffinityType": "ANY_RESERVATION"}
+            if spec.reservation == ANY_RESERVATION
+            else {"reservationAffinityType": "SPECIFIC_RESERVATION", **named}
+        )
+    disk = settings.disk_type or ("pd-ssd" if "pd-ssd" in sold else "hyperdisk-balanced")
+    pool: dict[str, Any] = {
+        "machineSpec": machine,
+        "diskSpec": {"bootDiskType": disk, "bootDiskSizeGb": settings.disk_gib},
+        "containerSpec": container,
+    }
+    if settings.nfs_mounts:
+        pool["nfsMounts"] = [
+            {"server": one.server, "path": one.path, "mountPoint": one.mount_point}
+            for one in settings.nfs_mounts
+        ]
+    pools = [{**pool, "replicaCount": "1"}]
+    if nodes > 1:
+        pools.append({**pool, "replicaCount": str(nodes - 1)})
+    server = settings.reduction_server
+    if nodes > 1 and server is not None:
+        pools.append(
+            {
+                "machineSpec": {"machineType": server.machine_type},
+                "replicaCount": str(server.replicas),
+                "containerSpec": {"imageUri": server.image},
             }
-        return machine
+        )
+    return pools
 
-    def _disk(self) -> dict[str, Any]:
-        sold = self._shape.machine.boot_disk_types
-        kind = self.settings.disk_type or ("pd-ssd" if "pd-ssd" in sold else "hyperdisk-balanced")
-        return {"bootDiskType": kind, "bootDiskSizeGb": self.settings.disk_gib}
 
-    def _container(self) -> dict[str, Any]:
-        if self.spec.runs_image:
-            return self._image_as_it_is()
-        env = {**nccl_defaults(self._shape), **self.spec.env, **self._environment()}
-        order = of_code(self.spec, self.bundle, self._bucket.name, self.addresses)
-        apart = in_the_order(env)
-        return {
-            "imageUri": image_for(self.spec.image_name, self._shape),
-            "command": ["python3", "-c", loader()],
-            "args": [as_word({**order, "env": apart} if apart else order)],
-            "env": [{"name": name, "value": env[name]} for name in sorted(env) if name not in apart],
-        }
+def _container(
+    settings: VertexSettings, spec: TrainingSpec, candidate: Candidate, job_id: str, attempt: Attempt,
+    bundle: Bundle, addresses: Mapping[str, str],
+) -> dict[str, Any]:  # fmt: skip
+    """What runs, without its image. It reads its job, its record and the claim of its attempt from variables;
+    where the nodes are it finds out from Vertex AI's own.
+    """
+    bucket, shape = settings.code_bucket, shape_of(candidate, Service.VERTEX)
+    folder = bucket.uri("jobs", job_id, "")
+    ours = {
+        contract.JOB_ID: job_id,
+        contract.CHECKPOINT_DIR: _mounted(spec.checkpoint_dir or f"{folder}checkpoints/"),
+        contract.OUTPUT_DIR: _mounted(spec.output_dir or f"{folder}output/"),
+    }
+    env = {**nccl_defaults(shape), **spec.env, **ours}
+    if spec.runs_image:  # with its own entry point: nothing of ours is in it but where its results go
+        words = {"command": list(spec.entrypoint or ()), "args": list(spec.args)}
+        return {**{name: value for name, value in words.items() if value}, "env": _env(env)}
+    env |= {
+        contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
+        **of_agents(spec),
+        contract.RECORD: bucket.object_name("records", f"{job_id}.json"),
+        contract.ATTEMPT_ID: attempt.id,
+        contract.CLAIM: claim_of(bucket, job_id, attempt.id),
+    }
+    order, apart = of_code(spec, bundle, bucket.name, addresses), in_the_order(env)
+    return {
+        "command": ["python3", "-c", loader()],
+        "args": [as_word({**order, "env": apart} if apart else order)],
+        "env": _env({name: value for name, value in env.items() if name not in apart}),
+    }
 
-    def _image_as_it_is(self) -> dict[str, Any]:
-        """The image with its own entry point: nothing of ours is in it but where its results go."""
-        env = {**nccl_defaults(self._shape), **self.spec.env, contract.JOB_ID: self.job_id, **self._places()}
-        words = {"command": list(self.spec.entrypoint or ()), "args": list(self.spec.args)}
-        return {
-            "imageUri": image_for(self.spec.image_name, self._shape),
-            **{name: value for name, value in words.items() if value},
-            "env": [{"name": name, "value": env[name]} for name in sorted(env)],
-        }
 
-    def _places(self) -> dict[str, str]:
-        return {
-            contract.CHECKPOINT_DIR: _mounted(self.spec.checkpoint_dir or f"{self._folder}checkpoints/"),
-            contract.OUTPUT_DIR: _mounted(self.spec.output_dir or f"{self._folder}output/"),
-        }
+def _env(env: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": env[name]} for name in sorted(env)]
 
-    def _environment(self) -> dict[str, str]:
-        """What the container's own code reads: its job, its record, and the claim of its attempt.
 
-        Where the nodes are it finds out from Vertex AI's own variables.
-        """
-        return {
-            contract.JOB_ID: self.job_id,
-            contract.NPROC_PER_NODE: str(self.candidate.nproc_per_node),
-            **of_agents(self.spec),
-            **self._places(),
-            contract.RECORD: self._bucket.object_name("records", f"{self.job_id}.json"),
-            contract.ATTEMPT_ID: self.attempt.id,
-            contract.CLAIM: claim_of(self._bucket, self.job_id, self.attempt.id),
-        }
-
-    def _scheduling(self) -> dict[str, Any]:
-        model = self.candidate.provisioning_model or ProvisioningModel.STANDARD
-        scheduling: dict[str, Any] = {
-            "timeout": _seconds(self.candidate.max_run_duration),
-            "strategy": STRATEGIES[model],
-        }
-        if self.spec.max_restarts == 0:
-            scheduling["disableRetries"] = True
-        else:
-            scheduling["restartJobOnWorkerRestart"] = True  # nodes cannot take one of them back
-        if model is ProvisioningModel.FLEX_START:
-            scheduling["maxWaitDuration"] = _seconds(self.spec.longest_queue)
-        return scheduling
-
-    @property
-    def _bucket(self) -> BucketPrefix:
-        return self.settings.code_bucket
-
-    @property
-    def _folder(self) -> str:
-        """The ``gs://`` folder of the job; ends in ``/``."""
-        return self._bucket.uri("jobs", self.job_id, "")
-
-    @property
-    def _shape(self) -> Shape:
-        return shape_of(self.candidate, Service.VERTEX)
+def _scheduling(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
+    model = candidate.provisioning_model or ProvisioningModel.STANDARD
+    scheduling: dict[str, Any] = {
+        "timeout": _seconds(candidate.max_run_duration),
+        "strategy": STRATEGIES[model],
+    }
+    if spec.max_restarts == 0:
+        scheduling["disableRetries"] = True
+    else:
+        scheduling["restartJobOnWorkerRestart"] = True  # nodes cannot take one of them back
+    if model is ProvisioningModel.FLEX_START:
+        scheduling["maxWaitDuration"] = _seconds(spec.longest_queue)
+    return scheduling
 
 
 def in_the_order(env: Mapping[str, str]) -> dict[str, str]:
@@ -237,23 +202,10 @@ def _seconds(duration: timedelta) -> str:
     return f"{int(duration.total_seconds())}s"
 
 
-def with_images(body: Mapping[str, Any], known: Callable[[str], str]) -> dict[str, Any]:
-    """The body with the trainers' images as they are known today; the reduction server's is Google's own."""
-    job = body["customJob"]
-    specs = job["jobSpec"]["workerPoolSpecs"]
-    pools = [*(_with_image(pool, known) for pool in specs[:2]), *specs[2:]]
-    return {**body, "customJob": {**job, "jobSpec": {**job["jobSpec"], "workerPoolSpecs": pools}}}
-
-
 def image_of(body: Mapping[str, Any]) -> str:
     """What the ranks of a body run in."""
     image: str = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"]
     return image
-
-
-def _with_image(pool: Mapping[str, Any], known: Callable[[str], str]) -> Mapping[str, Any]:
-    container = pool["containerSpec"]
-    return {**pool, "containerSpec": {**container, "imageUri": known(container["imageUri"])}}
 
 
 def image_for(image: str | None, shape: Shape) -> str:
@@ -270,8 +222,7 @@ def image_for(image: str | None, shape: Shape) -> str:
         return default
     allowed = f"an image with CUDA {shape.gpu.min_cuda} or newer for {shape.machine.cpu_architecture}"
     fix = "image='REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...'"
-    missing = FieldError(field="image", value="None", expected=allowed, fix=fix)
-    raise SpecError(f"no default image runs {shape.gpu.kind}: {missing}", faults=(missing,))
+    raise invalid("image", None, allowed, fix, what=f"no default image runs {shape.gpu.kind}")
 
 
 def to_gcloud(body: Mapping[str, Any]) -> GcloudJob:
@@ -280,12 +231,13 @@ def to_gcloud(body: Mapping[str, Any]) -> GcloudJob:
     Nothing in it names a record, as gcloud writes none: else the job would leave, or a clean-up end it.
 
     Args:
-        body: as of `CustomJob.body`.
+        body: as of `custom_job`.
     """
     _, project, _, region = body["parent"].split("/")
     job = body["customJob"]
-    kept = {name: job["labels"][name] for name in sorted(job["labels"]) if name not in _OF_RECORDS}
-    labels = ",".join(f"{name}={value}" for name, value in kept.items())
+    labels = ",".join(
+        f"{name}={job['labels'][name]}" for name in sorted(job["labels"]) if name not in _OF_RECORDS
+    )
     command = ["gcloud", "ai", "custom-jobs", "create", "--project", project, "--region", region]
     command += ["--display-name", job["displayName"], "--labels", labels, "--config", "config.yaml"]
     if "encryptionSpec" in job:
@@ -305,24 +257,15 @@ def _without_record(pool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _yaml(value: Any, indent: str = "") -> list[str]:
     """Block style, every text in JSON's quotes, which are YAML's too: nothing in it is taken for syntax."""
-    lines: list[str] = []
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            lines += _entry(f"{indent}{key}:", one, indent)
-    else:
-        for one in value:
-            if isinstance(one, (Mapping, list)) and one:
-                first, *rest = _yaml(one, indent + "  ")
-                lines += [f"{indent}- {first.lstrip()}", *rest]
-            else:
-                lines.append(f"{indent}- {_scalar(one)}")
+    is_mapping, lines = isinstance(value, Mapping), list[str]()
+    for key, one in value.items() if is_mapping else ((None, one) for one in value):
+        head = f"{indent}{key}:" if is_mapping else f"{indent}-"
+        if not (isinstance(one, (Mapping, list)) and one):
+            lines.append(f"{head} {_scalar(one)}")
+            continue
+        inner = _yaml(one, indent + "  ")
+        lines += [head, *inner] if is_mapping else [f"{head} {inner[0].lstrip()}", *inner[1:]]
     return lines
-
-
-def _entry(head: str, one: Any, indent: str) -> list[str]:
-    if isinstance(one, (Mapping, list)) and one:
-        return [head, *_yaml(one, indent + "  ")]
-    return [f"{head} {_scalar(one)}"]
 
 
 def _scalar(one: Any) -> str:

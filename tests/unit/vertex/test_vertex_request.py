@@ -12,7 +12,7 @@ import gputrain_emulator
 from emulator.tests.discovery import Exchange, validate
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import NfsMount, ReductionServer, VertexAI
-from gputrain.backends.vertex.request import CustomJob, loader
+from gputrain.backends.vertex.request import custom_job, loader
 from gputrain.catalog import default_images
 from gputrain.errors import SpecError
 from gputrain.jobstore import JobRecord
@@ -70,10 +70,8 @@ def attempt_at(candidate):
 def body_of(backend, spec, candidate, bundle=BUNDLE):
     """As it is before images are looked up."""
     addresses = {"storage": "https://storage", "secretmanager": "https://secrets"}
-    return CustomJob(
-        settings=backend._settings, spec=spec, candidate=candidate, job_id=RECORD.job_id,
-        attempt=attempt_at(candidate), bundle=bundle, addresses=addresses,
-    ).body()  # fmt: skip
+    attempt = attempt_at(candidate)
+    return custom_job(backend._settings, spec, candidate, RECORD.job_id, attempt, bundle, addresses)
 
 
 def placed(backend, spec, region):
