@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gputrain_emulator import arguments
-from gputrain_emulator.accounts import Accounts
 from gputrain_emulator.call import Reply
 from gputrain_emulator.compute import images
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.exchanges import Request
 from gputrain_emulator.schema import decoded
+from gputrain_emulator.world import Accounts
 
 if TYPE_CHECKING:
     from gputrain_emulator.cloud import Cloud

@@ -10,29 +10,15 @@ from typing import Any
 LONGEST_S = 100 * 365 * 86400.0
 """No date lies behind it, and no wait of the standard library's is longer."""
 
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-KINDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
-    "str": ("a string", _is_text),
-    "float": ("a number", _is_number),
-    "int": ("a whole number", _is_whole),
+KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("a string", lambda value: isinstance(value, str)),
+    "float": ("a number", lambda value: type(value) in (int, float) and math.isfinite(value)),
+    "int": ("a whole number", lambda value: type(value) is int and abs(value) < 1 << 63),
     "bool": ("true or false", lambda value: isinstance(value, bool)),
-    "Iterable[str]": ("a list of strings", _are_texts),
+    "Iterable[str]": (
+        "a list of strings",
+        lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    ),
 }
 """By the first name of an annotation: a shell has no other types than these."""
 
@@ -48,5 +34,5 @@ def check(function: Callable[..., object], arguments: Mapping[str, Any]) -> None
         kind, fits = KINDS[first]
         if not fits(value):
             raise ValueError(f"{name} is {kind}, not {value!r:.100}")
-        if name == "seconds" and not abs(value) <= LONGEST_S:
+        if name == "seconds" and abs(value) > LONGEST_S:
             raise ValueError(f"seconds are {LONGEST_S:g} at most: no date lies behind them")

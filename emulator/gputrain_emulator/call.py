@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gputrain_emulator.errors import Style
+from gputrain_emulator.errors import ApiError, Style
 
 if TYPE_CHECKING:
     from gputrain_emulator.world import Caller, Project, World
@@ -79,3 +79,18 @@ class Reply:
     body: bytes | dict[str, Any] = b""
     content_type: str = "application/json; charset=UTF-8"
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def numbered(call: Call, name: str, found: Sequence[Any], *, default: int, most: int) -> dict[str, Any]:
+    """The page of `found` that a query asks for, as `{name: [...], "nextPageToken": ...}`.
+
+    Raises:
+        ApiError: 400 for a token that is none, or a negative size.
+    """
+    token, size = str(call.query.get("pageToken") or "0"), int(call.query.get("pageSize") or 0)
+    if not (token.isascii() and token.isdigit() and len(token) < 10) or size < 0:
+        raise ApiError(400, "Request contains an invalid argument.")
+    start, size = int(token), min(size or default, most)
+    page = list(found[start : start + size])
+    rest = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
+    return {**({name: page} if page else {}), **rest}

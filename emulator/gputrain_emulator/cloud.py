@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gputrain_emulator import facts, services
+from gputrain_emulator import facts
 from gputrain_emulator.admin import run_command
 from gputrain_emulator.clock import Clock
 from gputrain_emulator.compute import Compute, lifecycle
 from gputrain_emulator.dispatch import Dispatcher
-from gputrain_emulator.endpoints import Endpoints
 from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import Fault, Order
 from gputrain_emulator.frames import require_loopback
 from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.quotas import GLOBAL, GLOBAL_METRICS, Key as QuotaKey, Quotas
+from gputrain_emulator.routes import all_routes
 from gputrain_emulator.runtime import Runtime
 from gputrain_emulator.server import Server
 from gputrain_emulator.world import Caller, World
@@ -25,6 +25,16 @@ from gputrain_emulator.world import Caller, World
 if TYPE_CHECKING:
     from gputrain_emulator.storage import Storage
     from gputrain_emulator.vertex import Vertex
+
+
+class Endpoints:
+    """Addresses to hand to clients as ``api_endpoint``; one port answers all REST services."""
+
+    def __init__(self, url: str) -> None:
+        self.url = self.compute = self.aiplatform = self.storage = self.logging = self.registry = url
+        self.artifactregistry = self.cloudbuild = self.cloudbilling = self.cloudquotas = url
+        self.serviceusage = self.resourcemanager = self.iam = self.secretmanager = url
+        self.token_uri = f"{url}/token"
 
 
 class Cloud:
@@ -59,7 +69,7 @@ class Cloud:
         self.world = World(clock=self.clock, rate_limits=rate_limits, anonymous=anonymous)
         self.project = self.world.add_project(project).id
         self.compute = self.world.part(Compute)
-        self.dispatcher = Dispatcher(self.world, services.all_routes(), polls_move_clock=polls_move_clock)
+        self.dispatcher = Dispatcher(self.world, all_routes(), polls_move_clock=polls_move_clock)
         self.dispatcher.admin = self.admin
         self.clock.failed = self.dispatcher.fail
         self.server = Server(self.dispatcher, host=host, port=port)
@@ -250,15 +260,15 @@ class Cloud:
         """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all.
 
         ``fault`` is a value of ``gputrain_emulator.faults``, a row of ``gputrain_emulator.failures``
-        (``"C01"``), or a name of ``gputrain_emulator.fault_names`` with its ``details``.
+        (``"C01"``), or a name of ``faults.NAMED`` with its ``details``.
         ``method`` is an id as in Google's discovery documents, and may hold ``*`` for anything.
         Raises LookupError for a method or a row that there is not, ValueError for details that cannot be.
         """
-        from gputrain_emulator import failures, fault_names
+        from gputrain_emulator import failures, faults
 
         self.dispatcher.routes.require(method)
-        if isinstance(fault, str) and fault in fault_names.NAMED:
-            fault = fault_names.named(fault, **details)
+        if isinstance(fault, str) and fault in faults.NAMED:
+            fault = faults.named(fault, **details)
         elif isinstance(fault, str):
             fault = failures.fault(fault, **self._names())
         return self.world.faults.order(

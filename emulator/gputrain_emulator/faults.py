@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from gputrain_emulator import arguments
 from gputrain_emulator.errors import ApiError
 
 
@@ -202,6 +203,53 @@ def set_field(path: str, value: Any) -> Reshape:
         return copied
 
     return Reshape(change=change)
+
+
+_HTML = b"<!doctype html><html><body><h1>Sign in to this network</h1></body></html>"
+
+
+def _refused(permission: str = "the permission that it needs") -> Fault:
+    """403: the caller may not."""
+    return Refuse(error=ApiError(403, f"Required '{permission}' permission", reason="forbidden"))
+
+
+def _html(status: int = 200) -> Fault:
+    """A page for people, as portals and proxies send it."""
+    return RawReply(status=status, body=_HTML)
+
+
+def _other_json(text: str = "[]") -> Fault:
+    """A 200 whose JSON is no document of the method's."""
+    return RawReply(status=200, body=text.encode(), content_type="application/json; charset=UTF-8")
+
+
+NAMED: Mapping[str, Callable[..., Fault]] = {
+    "lag": Stale,
+    "unreachable": unreachable,
+    "half-list": partial_page,
+    "refused": _refused,
+    "unauthorized": unauthorized,
+    "error": server_error,
+    "lost-before": DropBeforeCommit,
+    "lost-after": DropAfterCommit,
+    "late": Delay,
+    "drip": Trickle,
+    "cut": Truncate,
+    "doubled": Double,
+    "html": _html,
+    "json": _other_json,
+}
+"""What ``cloud.fail(METHOD, "lag", seconds=30)`` and ``POST /_emulator/fail`` order, by name."""
+
+
+def named(name: str, **details: Any) -> Fault:
+    """The fault called ``name``; raises TypeError or ValueError for details that it does not take."""
+    arguments.check(NAMED[name], details)
+    if details.get("seconds", 0) < 0:
+        raise ValueError("a reply does not come before its time: seconds are no less than 0")
+    if not 200 <= details.get("status", 200) < 600:
+        raise ValueError("status is one that ends a request: 200 to 599")
+    return NAMED[name](**details)
 
 
 @dataclass(kw_only=True)

@@ -13,12 +13,11 @@ from typing import Any
 
 from google_crc32c import value as crc32c
 
-from gputrain_emulator.accounts import Accounts
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import EPOCH, zulu_time
 from gputrain_emulator.errors import ApiError, Style, error_info
 from gputrain_emulator.routes import Service
-from gputrain_emulator.world import Project, api_disabled, unknown_project
+from gputrain_emulator.world import Accounts, Project, api_disabled, unknown_project
 
 MAX_PERMISSIONS = 100
 _TEST = "iam.TestIamPermissionsRequest"

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
-from gputrain_emulator import messages, tables, unserved
+from gputrain_emulator import messages, tables
 from gputrain_emulator.call import MAX_JSON_BODY, Call, Method
 from gputrain_emulator.errors import ApiError, Style
 
@@ -183,14 +183,14 @@ class Routes:
         return Method(id=id_, service=service, style=style, verb=verb, template=path), {}
 
     def _unserved(self, verb: str, path: str) -> str:
-        released, version = unserved.released(path)
+        released, version = _released(path)
         if version:
             with contextlib.suppress(ApiError):
                 return f"{self.find(verb, released)[0].id} of {version}"
         first = path.lstrip("/").partition("/")[0]
         if first and first not in self._firsts and not re.fullmatch(r"v\d\w*|batch|ui|_.*", first):
             return f"storage.xml.{verb.lower()}"  # the XML API's addresses begin with a bucket's name
-        return unserved.method_id(verb, path)
+        return _method_id(verb, path)
 
     def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
         """What of ours that is loaded ``verb path`` means; raises ApiError 404 or 405 where there is none."""
@@ -265,3 +265,66 @@ def _parse(template: str) -> tuple[list[str], tuple[tuple[str, int, int | None],
         segments.extend((pattern or "*").split("/"))
         spans.append((name, start, None if segments[-1] == "**" else len(segments)))
     return segments, tuple(spans), match.group(2) or ""
+
+
+_NAMES = {"GET": "get", "POST": "insert", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PLACE = r"(?:global|aggregated|(?:zones|regions)/[^/]+)"
+_COMPUTE = re.compile(rf"/compute/(?:v1|beta|alpha)/projects/[^/]+/{_PLACE}/(.+)")
+_STORAGE = re.compile(r"(?:/resumable)?(?:/upload|/download)?/storage/v1/(b/.+)")
+_VERSION = re.compile(r"/(compute/)?(v\d\w*|alpha|beta)/")
+
+
+def _method_id(verb: str, path: str) -> str:
+    """The id of a method of Compute Engine or Cloud Storage that no route has; "" for any other path."""
+    verb = "GET" if verb == "HEAD" else verb
+    if {"", ".", ".."} & {*unquote(path).strip("/").split("/")}:
+        return ""
+    for service, pattern in (("compute", _COMPUTE), ("storage", _STORAGE)):
+        if (found := pattern.fullmatch(path)) and verb in _NAMES:
+            *before, last = found[1].strip("/").split("/")
+            if len(before) % 2 == 0:  # a collection, or what is done with an item: .../instances/i/start
+                collection, name = (before[-2], last) if before and verb == "POST" else (last, _NAMES[verb])
+                name = "list" if verb == "GET" else name
+            else:
+                collection, name = before[-1], last if verb == "POST" else _NAMES[verb]
+            return f"{service}.{collection}.{name}"
+    return ""
+
+
+def _released(path: str) -> tuple[str, str]:
+    """A path of `beta` as the version that is served has it, and its own version; "" for any other path."""
+    found = _VERSION.match(path)
+    if found is None or found[2] in ("v1", "v2", "v3"):
+        return "", ""
+    return path.replace(found[2], "v1", 1), f"{found[1] or ''}{found[2]}"
+
+
+HOMES = {
+    "oauth": ("token", "oauth2"),
+    "storage": ("storage", "upload", "download", "resumable"),
+    "logging": ("v2",),
+    "serviceusage": ("v1",),
+    "iam": ("v1", "v3"),
+    "registry": ("v2",),
+    "repositories": ("v1",),
+    "builds": ("v1",),
+    "compute": ("compute",),
+    "cloudbilling": ("v1",),
+    "cloudquotas": ("v1",),
+    "vertex": ("v1",),
+}
+"""``gputrain_emulator.NAME``, which holds ``SERVICES``, a tuple of ``Service``, and how its paths begin."""
+
+
+def all_services() -> list[Service]:
+    """Every service, loaded."""
+    found: list[Service] = []
+    for name in HOMES:
+        found.extend(importlib.import_module(f"gputrain_emulator.{name}").SERVICES)
+    return found
+
+
+@functools.cache
+def all_routes() -> Routes:
+    """The routes of all services; the same for every emulator of this process."""
+    return Routes(HOMES)

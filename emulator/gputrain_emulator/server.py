@@ -14,7 +14,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from gputrain_emulator import admin, batch, bodies, frames
+from gputrain_emulator import admin, batch, frames
 from gputrain_emulator.call import MAX_JSON_BODY, Reply
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
         self.path = frames.target(self.path)
         body = b""
         if "transfer-encoding" in headers:
-            body = bodies.chunks(self.rfile, self._body_limit())
+            body = frames.chunks(self.rfile, self._body_limit())
         elif headers.get("content-length", "0") != "0":
             body = self._counted(headers["content-length"].strip(), self._body_limit())
         if headers.get("content-encoding", "identity").lower() != "identity":
@@ -147,10 +147,10 @@ class Handler(BaseHTTPRequestHandler):
     def _counted(self, text: str, limit: int) -> bytes:
         if not re.fullmatch("[0-9]{1,18}", text):  # isdigit takes a superscript, which int does not
             raise ApiError(400, "Invalid Content-Length.")
-        bodies.refuse_above(limit, int(text))
+        frames.refuse_above(limit, int(text))
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.wfile.flush()
-        return bodies.counted(self.rfile, int(text))
+        return frames.counted(self.rfile, int(text))
 
     def _send(self, reply: Reply, outcome: Outcome | None = None) -> None:
         body = b"" if isinstance(reply.body, dict) else reply.body

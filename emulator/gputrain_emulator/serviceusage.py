@@ -6,9 +6,8 @@ import functools
 from typing import Any
 
 from gputrain_emulator import tables
-from gputrain_emulator.call import Call
+from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.errors import ApiError, Style, error_info
-from gputrain_emulator.lists import numbered
 from gputrain_emulator.routes import Service
 from gputrain_emulator.world import TITLES, Project, unknown_project
 

@@ -237,3 +237,20 @@ def permission_denied(permission: str, resource: str, service: str, style: Style
     return ApiError(
         403, f"Permission '{permission}' denied on resource '{full}' (or it may not exist).", details=[detail]
     )
+
+
+class Accounts:
+    """Service accounts that do not exist or are switched off, and secrets that exist."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.missing: set[str] = set()
+        self.disabled: set[str] = set()
+        self.secrets: dict[tuple[str, str], list[bytes]] = {}
+
+    def add_secret(self, name: str, data: bytes, *, project: str = "") -> None:
+        """One more version of a secret."""
+        owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
+        if owner is None:
+            raise LookupError(f"no such project: {project}")
+        self.secrets.setdefault((owner.id, name), []).append(data)

@@ -23,7 +23,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gputrain_emulator import services
+from gputrain_emulator import routes
 
 DATA = Path(__file__).parents[1] / "gputrain_emulator" / "data"
 CLIENTS = {"compute": "google.cloud.compute_v1", "aiplatform": "google.cloud.aiplatform_v1"}
@@ -60,7 +60,7 @@ def sources() -> str:
 
 def tables() -> dict[str, str]:
     """Every table by the name of its file."""
-    answered = {id_ for service in services.all_services() for id_ in service.handlers}
+    answered = {id_ for service in routes.all_services() for id_ in service.handlers}
     every = [row for name, package in CLIENTS.items() for row in client_routes(name, package)]
     ours = [row for row in every if row[1] in answered]
     messages, enums = described([message for row in ours for message in row[5:] if message is not None])

@@ -13,7 +13,7 @@ import requests
 from google.cloud import resourcemanager_v3
 
 from gputrain_emulator import Cloud, oauth
-from gputrain_emulator.accounts import Accounts
+from gputrain_emulator.world import Accounts
 from tests.each import each
 
 JWT = "urn:ietf:params:oauth:grant-type:jwt-bearer"

@@ -47,7 +47,7 @@ def test_it_is_refused_at_once(cloud: Cloud, row: str) -> None:
         (detail,) = error["details"]
         assert detail["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
         assert detail["reason"] == failure.info
-        assert detail["metadatas"] == {key: filled(cloud, text) for key, text in failure.facts}
+        assert detail["metadatas"] == {key: filled(cloud, text) for key, text in failure.facts.items()}
     else:
         assert "details" not in error
     assert len(cloud.ledger) == 0

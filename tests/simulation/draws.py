@@ -4,7 +4,7 @@ import random
 
 import attrs
 
-from gputrain_emulator import fault_names
+from gputrain_emulator import faults
 from tests.simulation.schedule import DAY_S, Act, Client, Happening, Mishap, Schedule
 
 STATUSES = (403, 404, 409, 412, 429, 500, 503)
@@ -165,7 +165,7 @@ def _blow(dice, client, writes, reads):
         befalls = dice.choice(reads)
         return [lost, strikes(kind, befalls=befalls, status=status, lasts_s=lasts_s)]
     if blow == "lags then":
-        lag = fault_names.named("lag", seconds=60.0)
+        lag = faults.named("lag", seconds=60.0)
         return [lost, strikes("sees", befalls="GET", fault=lag, lasts_s=lasts_s)]
     if blow == "gone":  # its sender dies while it is on its way, and it comes late
         return [strikes("kill sent"), strikes("late there", seconds=dice.choice((5.0, 20.0, 70.0, 150.0)))]
@@ -187,7 +187,7 @@ def _blow(dice, client, writes, reads):
 def _view(dice):
     name = dice.choice(("lag", "unreachable", "half-list"))
     details = {"lag": {"seconds": 60.0}, "unreachable": {"zone": "us-central1-a"}}.get(name, {})
-    return fault_names.named(name, **details)
+    return faults.named(name, **details)
 
 
 def _happenings(dice, clients, theme):

@@ -2,7 +2,7 @@
 
 import attrs
 
-from gputrain_emulator import fault_names
+from gputrain_emulator import faults
 from tests.simulation.schedule import DAY_S, Act, Client, Happening, Mishap, Schedule
 
 _ZONES = ("us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f")
@@ -38,7 +38,7 @@ NAMED = {
         nodes=4, stock=(("us-central1-a", 3),), clients=ALONE,
         mishaps=_mishaps(
             "A", "sees", *range(12), on="/instances?",
-            fault=fault_names.named("unreachable", zone="us-central1-a"),
+            fault=faults.named("unreachable", zone="us-central1-a"),
         ),
     ),
     "a client killed while it removes half a gang": _calm(

@@ -4,7 +4,7 @@ import dataclasses
 import random
 
 from gputrain.jobstore import from_json
-from gputrain_emulator.fault_names import named
+from gputrain_emulator.faults import named
 from tests.simulation import substitutes
 from tests.simulation.bystanders import Bystanders
 from tests.simulation.clients import Client, job_id_of

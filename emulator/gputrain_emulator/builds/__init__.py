@@ -13,10 +13,9 @@ from typing import Any
 
 from gputrain_emulator import query
 from gputrain_emulator.builds.state import IMAGE, Builds, Settings
-from gputrain_emulator.call import Call
+from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style, bad_request
-from gputrain_emulator.lists import numbered
 from gputrain_emulator.routes import Service
 
 __all__ = ["SERVICES", "Builds", "Settings"]

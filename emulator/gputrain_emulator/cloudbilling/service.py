@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from gputrain_emulator import world
-from gputrain_emulator.call import Call
+from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.cloudbilling.skus import PriceList
 from gputrain_emulator.errors import ApiError, Style, error_info
-from gputrain_emulator.lists import numbered
 from gputrain_emulator.routes import Service
 
 SERVICE = Service(name="cloudbilling", style=Style.PLATFORM, is_tabled=True)

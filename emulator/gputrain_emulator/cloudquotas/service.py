@@ -6,11 +6,10 @@ import uuid
 from typing import Any
 
 from gputrain_emulator import messages
-from gputrain_emulator.call import Call
+from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.cloudquotas.infos import Quota, quota_info, quotas
 from gputrain_emulator.cloudquotas.preferences import Preferences
 from gputrain_emulator.errors import ApiError, Style
-from gputrain_emulator.lists import numbered
 from gputrain_emulator.quotas import Quotas
 from gputrain_emulator.routes import Handler, Service
 

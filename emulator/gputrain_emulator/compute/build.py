@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator import facts
-from gputrain_emulator.accounts import Accounts
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import compute_time
 from gputrain_emulator.compute import checks, disk_quota, disks, images, networks, refusals, reserve, rules
@@ -14,6 +13,7 @@ from gputrain_emulator.compute.links import fingerprint, last, link, relative
 from gputrain_emulator.compute.state import Compute, Vm, VmKey
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.quotas import vm_needs
+from gputrain_emulator.world import Accounts
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gputrain_emulator.record import Record
+from gputrain_emulator.messages import Record
 from gputrain_emulator.vertex import machines
 
 MAX_DISPLAY_NAME = 128

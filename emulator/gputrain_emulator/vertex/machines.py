@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gputrain_emulator.record import Record
+from gputrain_emulator.messages import Record
 from gputrain_emulator.vertex import offers
 
 SPOT: Final = "SPOT"

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from gputrain_emulator.clock import zulu_time
-from gputrain_emulator.record import Record
+from gputrain_emulator.messages import Record
 from gputrain_emulator.vertex import machines
 from gputrain_emulator.vertex.job import Job
 

@@ -9,8 +9,8 @@ from gputrain_emulator import messages, partial
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style, bad_request
+from gputrain_emulator.messages import Record
 from gputrain_emulator.rates import platform_rate_limited
-from gputrain_emulator.record import Record
 from gputrain_emulator.routes import Service
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import machines, offers
