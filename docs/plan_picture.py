@@ -40,11 +40,11 @@ def plan():
             made = trainer.plan(
                 "train.py", source_dir=folder, gpu="H100:8", num_nodes=2, provisioning_model="spot",
                 max_run_duration="12h",
-            ).plan  # fmt: skip
+            )  # fmt: skip
             real = tuple(
                 note for note in made.notes if "emulator" not in note
             )  # as Google's own would show it
-            return attrs.evolve(made, notes=real, shown_at=WHEN)
+            return attrs.evolve(made, notes=real)
 
 
 def draw():

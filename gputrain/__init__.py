@@ -23,7 +23,7 @@ _MODULES = {
     "backends.vertex": "VertexAI",
     "experiments": "Experiment compare grid",
     "job": "Job JobEvent",
-    "trainer": "PlannedJob Trainer attach",
+    "trainer": "Plan Trainer attach",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -28,7 +28,7 @@ from gputrain.job import Job as Job, JobEvent as JobEvent
 from gputrain.jobstore import ConflictError as ConflictError
 from gputrain.lifecycle import State as State
 from gputrain.spec import Image as Image, TrainingSpec as TrainingSpec
-from gputrain.trainer import PlannedJob as PlannedJob, Trainer as Trainer, attach as attach
+from gputrain.trainer import Plan as Plan, Trainer as Trainer, attach as attach
 
 __version__: str
 __all__: list[str]

@@ -172,9 +172,9 @@ def plan(explain: bool, sort: str, everything: bool, as_json: bool, **given: Any
     if explain and not as_json:
         click.echo(planned.explain())
     else:
-        shown = attrs.evolve(planned.plan, sorted_by=sort, shows_all=everything)
+        shown = attrs.evolve(planned, sorted_by=sort, shows_all=everything)
         result(shown, shown.to_dict, as_json=as_json)
-    return Exit.OK if planned.candidates and not planned.plan.faults else Exit.REQUEST
+    return Exit.OK if planned.candidates and not planned.faults else Exit.REQUEST
 
 
 @gputrain.command(name="doctor", cls=ScriptCommand)

@@ -18,7 +18,7 @@ from gputrain.code.function import check_call
 from gputrain.concurrency import gather
 from gputrain.display.live import ProgressWord, View, choose
 from gputrain.display.table import TableDisplay
-from gputrain.errors import GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
+from gputrain.errors import FieldError, GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
 from gputrain.experiments.budget import TO_RETRY, may_cost, used_usd
 from gputrain.experiments.comparison import Comparison
 from gputrain.experiments.points import (
@@ -37,7 +37,7 @@ from gputrain.job import Job, Result
 from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
 from gputrain.jobstore import DocumentStore, read_spec, spec_of
 from gputrain.lifecycle import State
-from gputrain.planning import Plan
+from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 from gputrain.spec.duration import seconds_of
 from gputrain.spec.entry import ARGUMENTS, make_job_id
@@ -46,10 +46,15 @@ NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?")
 
 
 class Planned(Protocol):
-    """What a trainer plans, as far as it matters here."""
+    """What an experiment needs of a plan."""
 
     @property
-    def plan(self) -> Plan: ...
+    def faults(self) -> tuple[FieldError, ...]: ...
+
+    @property
+    def best(self) -> Candidate: ...
+
+    def check_fits(self) -> None: ...
 
 
 class Submits(Protocol):
@@ -98,7 +103,7 @@ class Experiment(Comparison):
         store: ExperimentStore,
         record: ExperimentRecord,
         base: TrainingSpec,
-        plan: Plan | None,
+        plan: Planned | None,
         refusal: RequestError | None = None,
     ) -> None:
         """Begin to submit what is missing.
@@ -403,7 +408,7 @@ def map_points(
         max_parallel=max_parallel,
         max_cost=max_cost,
     )
-    plans: list[Plan] = []
+    plans: list[Planned] = []
 
     def costs(record: ExperimentRecord) -> list[float | None]:
         found = {job.id: job for job in trainer.jobs(name=name)} if record.points else {}
@@ -420,7 +425,7 @@ def map_points(
         record = (there or empty).joined(asked, costs)
         # planned before it is written, as if nothing were retried: what is used up is a point's own
         fresh = attrs.evolve(record.only(points), retried={})
-        plan = trainer.plan(fresh.requests(base)[0][0]).plan
+        plan = trainer.plan(fresh.requests(base)[0][0])
         faults = Errors("the spec")
         faults.faults += plan.faults
         faults.raise_if_any()
@@ -448,7 +453,7 @@ def resume(trainer: Submits, documents: DocumentStore, name: str) -> Experiment:
             fix="run the script with its trainer.map(...) again: it submits what is missing, once",
         )
         return Experiment(trainer, store, record, base, None, refusal)
-    plan = None if record.max_parallel else trainer.plan(base).plan
+    plan = None if record.max_parallel else trainer.plan(base)
     return Experiment(trainer, store, record, base, plan)
 
 

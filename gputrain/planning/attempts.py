@@ -1,9 +1,8 @@
-"""What was tried, and what was answered: the ledger that the ladder decides by and a person reads. Pure."""
+"""What was tried, and what was answered: the ledger that failover decides by and a person reads. Pure."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from datetime import datetime
 
 import attrs
@@ -17,13 +16,12 @@ from gputrain.errors import (
     Scope,
     TransientError,
 )
-from gputrain.planning.candidates import Candidate
+from gputrain.planning.candidates import Candidate, few_places
 from gputrain.quota import deciding, explained
 
 KEPT = 1000
-"""The latest attempts that a ledger keeps: 40 places that are asked for two weeks would be 80,000."""
+"""The latest attempts that a ledger keeps: 40 places that are tried for two weeks would be 80,000."""
 LONGEST_ANSWER = 110
-SHOWN_PLACES = 4
 
 
 class Outcome(enum.Enum):
@@ -36,11 +34,14 @@ class Outcome(enum.Enum):
     NOT_HERE = "not here"
     """The request does not suit this place, but may suit another."""
     UNCLEAR = "no clear answer"
-    """Nobody knows yet whether the job was made: the same place must answer before another is tried."""
+    """Whether the job was made is not known yet: the same place must answer before another is tried."""
     REFUSED = "refused"
     """The request itself is at fault, or the answer is unknown: no other place is tried."""
     PASSED_OVER = "not tried"
-    """Its quota was read to be too small: asking would have been refused."""
+    """Its quota was read to be too small."""
+
+
+_FINAL = frozenset({Outcome.NO_ACCESS, Outcome.NOT_HERE, Outcome.REFUSED})
 
 
 @attrs.frozen(kw_only=True)
@@ -57,7 +58,7 @@ class Attempt(TableDisplay):
     zones_available: tuple[str, ...] = ()
     """The zones that Google named instead."""
     limit: float | None = None
-    """Of the quota that was too small; None: it was not told."""
+    """Of the quota that was too small; None: unknown."""
     error: GputrainError | None = attrs.field(default=None, eq=False, repr=False)
     """The whole refusal, Google's payload in its ``raw``."""
 
@@ -66,18 +67,15 @@ class Attempt(TableDisplay):
 
     @property
     def is_final(self) -> bool:
-        """True for a refusal that waiting does not mend: no access, say, or a quota of nothing."""
+        """Whether waiting does not help: no access, say, or a quota of nothing."""
         is_lasting = isinstance(self.error, CapacityError) and self.error.is_lasting
         return is_lasting or self.outcome in _FINAL or (self.outcome is Outcome.NO_QUOTA and self.limit == 0)
-
-
-_FINAL = frozenset({Outcome.NO_ACCESS, Outcome.NOT_HERE, Outcome.REFUSED})
 
 
 def refused(candidate: Candidate, error: GputrainError, at: datetime) -> Attempt:
     """The attempt that ended in an error, read by its class, its scope and its facts.
 
-    An exceeded quota also tells what the plan had read of it.
+    An exceeded quota also names what the plan had read of it.
     """
     error = explained(error, candidate.fact.readings)
     outcome = _outcome_of(error)
@@ -94,7 +92,7 @@ def refused(candidate: Candidate, error: GputrainError, at: datetime) -> Attempt
 
 
 def accepted(candidate: Candidate, at: datetime) -> Attempt:
-    """The attempt that made the job, or found it made; it says where that has not all of its nodes."""
+    """The attempt that launched the job; it says where that has not all of its nodes."""
     nodes, missing = candidate.num_nodes, candidate.missing_nodes
     answer = f"accepted with {nodes} of {nodes + missing} nodes" if missing else "accepted"
     return Attempt(candidate=candidate, at=at, outcome=Outcome.ACCEPTED, answer=answer)
@@ -124,32 +122,23 @@ def _answer(candidate: Candidate, error: GputrainError, outcome: Outcome) -> str
         named = ", ".join(error.zones_available)
         return "no room" + (f"; there may be some in {named}" if named else "")
     if isinstance(error, QuotaExceededError):
-        return _quota_sentence(candidate, error)
-    said = " ".join((error.why or error.what).split())
+        where = "all regions" if error.scope is Scope.PROJECT else error.where or candidate.region
+        metric = error.metric.rpartition("/")[2] or "a quota"
+        limit = "is too small" if error.limit is None else f"is {error.limit:g}"
+        return f"{metric} {limit} in {where}; the job needs {candidate.gpus_needed:g} GPUs"
+    text = " ".join((error.why or error.what).split())
     outcome = Outcome.NOT_HERE if outcome is Outcome.NO_ROOM else outcome  # for good, of this machine only
-    return f"{outcome.value}: {said if len(said) <= LONGEST_ANSWER else said[: LONGEST_ANSWER - 3] + '...'}"
-
-
-def _quota_sentence(candidate: Candidate, error: QuotaExceededError) -> str:
-    where = "all regions" if error.scope is Scope.PROJECT else error.where or candidate.region
-    metric = error.metric.rpartition("/")[2] or "a quota"
-    limit = "is too small" if error.limit is None else f"is {error.limit:g}"
-    return f"{metric} {limit} in {where}; the job needs {need_of(candidate):g} GPUs"
-
-
-def need_of(candidate: Candidate) -> float:
-    """GPUs of the whole job."""
-    return float(candidate.gpu_count * candidate.num_nodes)
+    return f"{outcome.value}: {text if len(text) <= LONGEST_ANSWER else text[: LONGEST_ANSWER - 3] + '...'}"
 
 
 class Ledger(TableDisplay, tuple[Attempt, ...]):
-    """Attempts, oldest first. It shows itself as a table: in a terminal, in a notebook, and by ``print``."""
+    """Attempts, oldest first. It shows itself as a table."""
 
     __slots__ = ()
 
     @property
     def table(self) -> Table:
-        """One row for each place that was asked, or passed over."""
+        """One row for each place that was tried, or passed over."""
         return Table(title="Attempts", columns=_COLUMNS, rows=map(_row, self), caption=self._span)
 
     @property
@@ -157,16 +146,23 @@ class Ledger(TableDisplay, tuple[Attempt, ...]):
         """As `table`, with all places and rounds of one answer in a row."""
         groups: dict[tuple[str, ...], list[Attempt]] = {}
         for one in self:
-            said = "no room" if one.outcome is Outcome.NO_ROOM else one.answer
+            answer = "no room" if one.outcome is Outcome.NO_ROOM else one.answer
             _, backend, _, gpus, model, _ = _row(one)
-            groups.setdefault((backend, gpus, model, said), []).append(one)
+            groups.setdefault((backend, gpus, model, answer), []).append(one)
+        rows = [
+            (
+                f"{min(one.at for one in alike):%H:%M}", f"{alike[-1].at:%H:%M}",
+                str(len(Ledger(alike).tries) or ""), backend,
+                few_places([one.candidate for one in alike]), gpus, model, answer,
+            )
+            for (backend, gpus, model, answer), alike in groups.items()
+        ]  # fmt: skip
         columns = ("from", "to", "tries", *_COLUMNS[1:])
-        rows = [_joint_row(alike, *said) for said, alike in groups.items()]
         return Table(title="Attempts", columns=columns, rows=rows, right=("tries",), caption=self._span)
 
     @property
     def tries(self) -> tuple[Attempt, ...]:
-        """Those that were asked; the rest was passed over."""
+        """Those that were tried; the rest was passed over."""
         return tuple(one for one in self if one.outcome is not Outcome.PASSED_OVER)
 
     @property
@@ -182,31 +178,11 @@ _COLUMNS = ("at", "backend", "place", "runs on", "model", "answer")
 
 def _row(one: Attempt) -> tuple[str, ...]:
     where, model = one.candidate, one.candidate.provisioning_model
-    sold = model.value if model else "own"
-    return f"{one.at:%H:%M:%S}", where.backend, where.place, where.gpus, sold, one.answer
-
-
-def _joint_row(alike: Sequence[Attempt], backend: str, gpus: str, model: str, said: str) -> tuple[str, ...]:
-    places = few_places([one.candidate for one in alike])
-    tries = str(len(Ledger(alike).tries) or "")
     return (
-        f"{min(one.at for one in alike):%H:%M}",
-        f"{alike[-1].at:%H:%M}",
-        tries,
-        backend,
-        places,
-        gpus,
-        model,
-        said,
+        f"{one.at:%H:%M:%S}",
+        where.backend,
+        where.place,
+        where.gpus,
+        model.value if model else "own",
+        one.answer,
     )
-
-
-def few_places(candidates: Sequence[Candidate]) -> str:
-    """Where candidates are, in a few words: ``us-central1-a, -b, us-east4-a, -b and 2 more``."""
-    found = list(dict.fromkeys((one.place, one.region) for one in candidates))
-    shown, before = [], ""
-    for place, region in found[:SHOWN_PLACES]:
-        shown.append(place.removeprefix(region) if region == before and place != region else place)
-        before = region
-    more = len(found) - SHOWN_PLACES
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.display.table import TableDisplay
+from gputrain.display.table import TableDisplay, TextDisplay
 from gputrain.errors import UnknownGpuError
 from gputrain.fields import Errors
 from gputrain.planning.offers import (
@@ -26,6 +27,7 @@ from gputrain.planning.offers import (
     unknown_gpu,
     unmet,
 )
+from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
 from gputrain.times import picked
 
@@ -65,6 +67,11 @@ class Candidate(TableDisplay):
     @region.default
     def _itself(self) -> str:
         return self.place
+
+    @property
+    def gpus_needed(self) -> float:
+        """GPUs of the whole job."""
+        return float(self.gpu_count * self.num_nodes)
 
     @property
     def price_usd_h(self) -> float | None:
@@ -109,6 +116,11 @@ class Candidate(TableDisplay):
             **picked(self, "num_nodes nproc_per_node provisioning_model price_usd_h"),
             "max_run_duration_s": self.max_run_duration.total_seconds(),
         }
+
+
+def is_open(candidate: Candidate) -> bool:
+    """Whether a candidate may be tried as far as its facts say: one whose quota is short would be refused."""
+    return candidate.fact.verdict is not Verdict.SHORT and not candidate.fact.absent_why
 
 
 @attrs.frozen(kw_only=True)
@@ -257,3 +269,70 @@ def _gpu_rank(spec: TrainingSpec, offer: Offer) -> int:
 
 def _model_rank(spec: TrainingSpec, model: ProvisioningModel | None) -> int:
     return 0 if model is None else allowed_models(spec).index(model)
+
+
+_ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)
+
+
+def weigh(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> Wanted:
+    """The candidates with their facts, best first; a place that lacks the machine becomes a refusal."""
+    ranked = rank(wanted.candidates, facts)
+    absent: dict[Refusal, list[Candidate]] = {}  # all places that lack a machine for one reason
+    for one in ranked:
+        if one.fact.absent_why:
+            sold = f" as {one.provisioning_model.value}" if one.provisioning_model else ""
+            subject = f"{one.gpus} on {one.machine_type}{sold}"
+            refusal = Refusal(one.backend, subject, one.fact.absent_why, "allow more regions")
+            absent.setdefault(refusal, []).append(one)
+    refusals = [
+        attrs.evolve(refusal, subject=f"{refusal.subject} in {few_places(found)}")
+        for refusal, found in absent.items()
+    ]
+    there = tuple(one for one in ranked if not one.fact.absent_why)
+    return Wanted(candidates=there, refusals=(*wanted.refusals, *refusals))
+
+
+def rank(ones: Sequence[Candidate], facts: Mapping[Candidate, Fact]) -> tuple[Candidate, ...]:
+    """The candidates with their facts: the user's order of GPUs, models, backends and regions stands, and
+    within one region the zones go by quota verdict, then by the provider's advice, then by price.
+    """
+    known = [attrs.evolve(one, fact=facts[one]) if one in facts else one for one in ones]
+    groups: dict[tuple[object, ...], int] = {}
+
+    def merit(one: Candidate) -> tuple[float, ...]:
+        choice = (one.gpu, one.gpu_count, one.provisioning_model, one.backend, one.region_rank)
+        advice = 0.5 if one.fact.obtainability is None else one.fact.obtainability
+        price = float("inf") if one.price_usd_h is None else one.price_usd_h
+        return groups.setdefault(choice, len(groups)), _ORDER.index(one.fact.verdict), -advice, price
+
+    return tuple(sorted(known, key=merit))
+
+
+SHOWN_PLACES = 4
+
+
+def few_places(ones: Sequence[Candidate]) -> str:
+    """Where candidates are, in a few words: ``us-central1-a, -b, us-east4-a, -b and 2 more``."""
+    found = list(dict.fromkeys((one.place, one.region) for one in ones))
+    shown, before = [], ""
+    for place, region in found[:SHOWN_PLACES]:
+        shown.append(place.removeprefix(region) if region == before and place != region else place)
+        before = region
+    more = len(found) - SHOWN_PLACES
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+@attrs.frozen(kw_only=True)
+class GcloudJob(TextDisplay):
+    """A file and a command that together make the job that ``plan.submit()`` would make.
+
+    It prints as the shell commands that write the file and run the command.
+    """
+
+    config: str
+    """Content of the file ``config.yaml``."""
+    command: tuple[str, ...]
+    """The words of the command, run beside that file; ``shlex.join`` makes a line of them."""
+
+    def __str__(self) -> str:
+        return f"cat > config.yaml <<'END'\n{self.config}END\n{shlex.join(self.command)}"

@@ -8,8 +8,7 @@ from typing import Any
 
 from gputrain import catalog
 from gputrain.catalog import Service, Stage
-from gputrain.planning.candidates import Candidate
-from gputrain.planning.failover import is_open
+from gputrain.planning.candidates import Candidate, is_open
 from gputrain.planning.offers import Network, Refusal
 from gputrain.quota import Verdict, contradictions, deciding
 from gputrain.spec import TrainingSpec, format_duration

@@ -25,36 +25,28 @@ from gputrain import causes
 from gputrain.catalog import ProvisioningModel
 from gputrain.causes import Cause
 from gputrain.errors import Scope
-from gputrain.planning.attempts import KEPT, Attempt, Ledger, Outcome, need_of
-from gputrain.planning.candidates import Candidate
-from gputrain.quota import Verdict
+from gputrain.planning.attempts import KEPT, Attempt, Ledger, Outcome
+from gputrain.planning.candidates import Candidate, is_open
 
 BLOCKED_FOR = timedelta(minutes=15)
 """How long a place that was out of stock comes last; stock moves within minutes to hours."""
+FIRST_REST = timedelta(seconds=30)
+LONGEST_REST = timedelta(minutes=10)
+"""Rests between rounds double from the first to the longest."""
+_PREEMPTIBLE = frozenset({ProvisioningModel.SPOT, ProvisioningModel.FLEX_START})
 
 Market = tuple[object, ...]
+"""What has one stock: a machine under a provisioning model, at a place or in a whole region."""
 
 
-def market_of(candidate: Candidate, place: str = "") -> Market:
-    """What has one stock: a machine under a provisioning model at a place (its own unless said)."""
-    return _market(candidate, place or candidate.place, is_region=False)
+def markets_of(one: Candidate) -> tuple[Market, Market]:
+    """Of the candidate's place, and of its region, which a regional answer speaks of."""
+    machine = (one.backend, one.machine_type, one.gpu, one.gpu_count, one.provisioning_model)
+    return (*machine, one.place, False), (*machine, one.region, True)  # a region may be named as a place
 
 
-def region_market_of(candidate: Candidate) -> Market:
-    """The same machine in the whole region: what a regional answer speaks of."""
-    return _market(candidate, candidate.region, is_region=True)
-
-
-def _market(candidate: Candidate, place: str, *, is_region: bool) -> Market:
-    return (
-        candidate.backend,
-        place,
-        is_region,  # a region may bear the name of one of its places
-        candidate.machine_type,
-        candidate.gpu,
-        candidate.gpu_count,
-        candidate.provisioning_model,
-    )
+def _market_at(one: Candidate, zone: str) -> Market:
+    return (*markets_of(one)[0][:-2], zone, False)
 
 
 def _frozen(until: Mapping[Market, datetime]) -> Mapping[Market, datetime]:
@@ -69,34 +61,21 @@ class Blocks:
 
     def hold(self, candidate: Candidate, now: datetime) -> bool:
         """Whether the candidate's zone or region was out of stock a short while ago."""
-        if not self.until:
-            return False
-        markets = (market_of(candidate), region_market_of(candidate))
-        return any(self.until.get(market, now) > now for market in markets)
+        return bool(self.until) and any(self.until.get(one, now) > now for one in markets_of(candidate))
 
     def after(self, attempt: Attempt) -> Blocks:
-        """The blocks with what an attempt taught; those that have run out are forgotten."""
+        """The blocks with the answer of an attempt; those that have run out are left out."""
         until = {market: end for market, end in self.until.items() if end > attempt.at}
-        one = attempt.candidate
+        markets = markets_of(attempt.candidate)
         if attempt.outcome is Outcome.NO_ROOM:
-            market = region_market_of(one) if attempt.scope is Scope.REGION else market_of(one)
-            until[market] = attempt.at + BLOCKED_FOR
-        if attempt.outcome is Outcome.ACCEPTED:
-            for market in (market_of(one), region_market_of(one)):
-                until.pop(market, None)
-        for zone in attempt.zones_available:
-            until.pop(market_of(one, zone), None)
+            until[markets[attempt.scope is Scope.REGION]] = attempt.at + BLOCKED_FOR
+        freed = list(markets) if attempt.outcome is Outcome.ACCEPTED else []
+        for market in (*freed, *(_market_at(attempt.candidate, zone) for zone in attempt.zones_available)):
+            until.pop(market, None)
         return Blocks(until=until)
 
 
 NO_BLOCKS = Blocks()
-
-
-FIRST_REST = timedelta(seconds=30)
-LONGEST_REST = timedelta(minutes=10)
-"""Rests between rounds double from the first to the longest."""
-
-_PREEMPTIBLE = frozenset({ProvisioningModel.SPOT, ProvisioningModel.FLEX_START})
 
 
 class StopReason(enum.Enum):
@@ -109,14 +88,14 @@ class StopReason(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Try:
-    """Ask this candidate's place."""
+    """Try this candidate."""
 
     candidate: Candidate
 
 
 @attrs.frozen(kw_only=True)
 class Rest:
-    """Wait, then go round again."""
+    """Wait, then begin another round."""
 
     until: datetime
 
@@ -129,10 +108,6 @@ class GiveUp:
 
 
 Step = Try | Rest | GiveUp
-Pool = tuple[str, str, str | None, bool]
-_WIDTHS = (Scope.ZONE, Scope.REGION, Scope.PROJECT)
-Reach = tuple[str, Scope, str]
-"""A backend, and what of it: a place, a region, or the whole."""
 
 
 @attrs.frozen(kw_only=True)
@@ -152,16 +127,16 @@ class Failover:
         return attrs.evolve(self, attempts=Ledger((*self.attempts, attempt)))
 
     def told(self, answers: Sequence[Attempt]) -> Failover:
-        """As this, with what others were answered, of places that have not answered it yet."""
-        known = {market_of(one.candidate) for one in self.attempts}
-        news = (one for one in answers if market_of(one.candidate) not in known)
+        """As this, with answers from elsewhere, of places that have not answered it yet."""
+        known = {markets_of(one.candidate)[0] for one in self.attempts}
+        news = (one for one in answers if markets_of(one.candidate)[0] not in known)
         return attrs.evolve(self, attempts=Ledger((*self.attempts, *news)))
 
     def again(self, candidates: Sequence[Candidate]) -> Failover:
         """A new round over the candidates, whose facts were read anew."""
-        told = Ledger(self.attempts[-KEPT:])
+        kept, number = Ledger(self.attempts[-KEPT:]), self.round + 1
         return attrs.evolve(
-            self, candidates=tuple(candidates), attempts=told, round=self.round + 1, first_of_round=len(told)
+            self, candidates=tuple(candidates), attempts=kept, round=number, first_of_round=len(kept)
         )
 
     def step(self, now: datetime, blocks: Blocks = NO_BLOCKS) -> Step:
@@ -171,21 +146,22 @@ class Failover:
             return GiveUp(reason=StopReason.REFUSED)
         if last is not None and self.give_up_at is not None and now > self.give_up_at:
             return GiveUp(reason=StopReason.TIME_UP)
-        following = self._best(now, blocks)
-        return Try(candidate=following) if following is not None else self._rest(now)
+        final = [one for one in self.attempts if one.is_final]
+        best = self._best(now, blocks, final)
+        return Try(candidate=best) if best is not None else self._rest(now, final)
 
     def passed_over(self, candidate: Candidate) -> tuple[Candidate, ...]:
-        """The candidates before this one that a fact rules out, and that the ledger does not tell of yet."""
-        told = {market_of(one.candidate) for one in self.attempts}
-        # By its market: an ask that is repeated was planned with older facts than these.
-        before = itertools.takewhile(lambda one: market_of(one) != market_of(candidate), self.candidates)
-        return tuple(one for one in before if not is_open(one) and market_of(one) not in told)
+        """The candidates before this one that a fact rules out, and that the ledger does not name yet."""
+        market, known = markets_of(candidate)[0], {markets_of(one.candidate)[0] for one in self.attempts}
+        # by its market: the candidate may have been planned with older facts than these
+        before = itertools.takewhile(lambda one: markets_of(one)[0] != market, self.candidates)
+        return tuple(one for one in before if not is_open(one) and markets_of(one)[0] not in known)
 
     @property
     def untried(self) -> tuple[Candidate, ...]:
-        """The candidates that no attempt of any round went to: a fact or a refusal rules them out."""
-        tried = {market_of(one.candidate) for one in self.attempts}
-        return tuple(one for one in self.candidates if market_of(one) not in tried)
+        """The candidates that were tried in no round: a fact or a refusal rules them out."""
+        tried = {markets_of(one.candidate)[0] for one in self.attempts}
+        return tuple(one for one in self.candidates if markets_of(one)[0] not in tried)
 
     def cause_of(self, reason: StopReason) -> Cause:
         """Why a job ends for which nothing more is tried."""
@@ -195,21 +171,24 @@ class Failover:
         by_quota = last in (Outcome.NO_QUOTA, Outcome.PASSED_OVER)
         return causes.QUOTA_REGION if by_quota else causes.STOCKOUT_REGION
 
-    def _best(self, now: datetime, blocks: Blocks) -> Candidate | None:
+    def _best(self, now: datetime, blocks: Blocks, final: Sequence[Attempt]) -> Candidate | None:
         answers = self.attempts[self.first_of_round :]
-        ruled_out = _ruled_out([*answers, *self._final])
+        ruled_out = _ruled_out([*answers, *final])
         left = [one for one in self.candidates if is_open(one) and not ruled_out(one)]
-        named = _named(answers)
+        named: dict[Market, int] = {}  # zones that Google named as having room, the newest answer first
+        for answer in reversed(answers):
+            for zone in answer.zones_available:
+                named.setdefault(_market_at(answer.candidate, zone), len(named))
 
         def turn(number: int) -> tuple[bool, int, int]:
-            market = market_of(left[number])
+            market = markets_of(left[number])[0] if named else ()
             is_late = market not in named and blocks.hold(left[number], now)
             return is_late, named.get(market, len(named)), number
 
         return left[min(range(len(left)), key=turn)] if left else None
 
-    def _rest(self, now: datetime) -> Step:
-        ruled_out = _ruled_out(self._final)
+    def _rest(self, now: datetime, final: Sequence[Attempt]) -> Step:
+        ruled_out = _ruled_out(final)
         may_come = any(_may_come(one) and not ruled_out(one) for one in self.candidates)
         if self.give_up_at is None or not may_come:
             return GiveUp(reason=StopReason.NOWHERE_LEFT)
@@ -218,68 +197,50 @@ class Failover:
         pause = min(FIRST_REST * 2 ** min(self.round, 10), LONGEST_REST)
         return Rest(until=min(now + pause, self.give_up_at))
 
-    @property
-    def _final(self) -> list[Attempt]:
-        return [one for one in self.attempts if one.is_final]
-
-
-def is_open(candidate: Candidate) -> bool:
-    """Whether a candidate may be tried as far as the facts say: one whose quota is short would be refused."""
-    return candidate.fact.verdict is not Verdict.SHORT and not candidate.fact.absent_why
-
 
 def _may_come(candidate: Candidate) -> bool:
     """Whether waiting can help: a place without the machine, or with a quota of nothing, stays so."""
     return not candidate.fact.absent_why and all(one.limit != 0 for one in candidate.fact.readings)
 
 
-def _named(answers: Sequence[Attempt]) -> dict[Market, int]:
-    """The turn of each place that Google named as having room, the newest answer first."""
-    named: dict[Market, int] = {}
-    for answer in reversed(answers):
-        for zone in answer.zones_available:
-            named.setdefault(market_of(answer.candidate, zone), len(named))
-    return named
-
-
 def _ruled_out(answers: Sequence[Attempt]) -> Callable[[Candidate], bool]:
     """What the answers rule out beyond doubt."""
-    markets: dict[Market, int] = {}
-    places: set[Reach] = set()
-    least: dict[Pool, float] = {}
+    if not answers:
+        return lambda _: False
+    full: dict[Market, int] = {}
+    reached: set[tuple[str, ...]] = set()
+    least: dict[tuple[object, ...], float] = {}
     for one in answers:
+        place, region = markets_of(one.candidate)
         if one.outcome is Outcome.NO_ROOM:
-            full = [market_of(one.candidate)]
-            full += [region_market_of(one.candidate)] if one.scope is Scope.REGION else []
-            nodes = one.candidate.num_nodes
-            markets.update({market: min(nodes, markets.get(market, nodes)) for market in full})
+            for market in (place, region) if one.scope is Scope.REGION else (place,):
+                full[market] = min(one.candidate.num_nodes, full.get(market, one.candidate.num_nodes))
         elif one.outcome is Outcome.NO_QUOTA:
             pool = _pools(one.candidate)[one.scope is Scope.PROJECT]
-            need = 0.0 if one.limit == 0 else need_of(one.candidate)
+            need = 0.0 if one.limit == 0 else one.candidate.gpus_needed
             least[pool] = min(need, least.get(pool, need))
         elif one.outcome in (Outcome.NO_ACCESS, Outcome.NOT_HERE):
-            places.add(_reach(one.candidate, one.scope))
+            zone, region_of, backend = _reaches(one.candidate)
+            reached.add({Scope.ZONE: zone, Scope.REGION: region_of}.get(one.scope, backend))
 
     def is_out(one: Candidate) -> bool:
-        if places and any(_reach(one, scope) in places for scope in _WIDTHS):
-            return True
-        # where there was no room for a gang, there may be some for a smaller one
-        if any(one.num_nodes >= markets.get(found(one), math.inf) for found in (market_of, region_market_of)):
+        # where there was no room for so many nodes, there may be some for fewer
+        if any(one.num_nodes >= full.get(market, math.inf) for market in markets_of(one)):
             return True
         # a quota that was too small for a job is too small for every job that needs as much of it
-        return bool(least) and any(pool in least and need_of(one) >= least[pool] for pool in _pools(one))
+        if least and any(pool in least and one.gpus_needed >= least[pool] for pool in _pools(one)):
+            return True
+        return not reached.isdisjoint(_reaches(one))
 
     return is_out
 
 
-def _reach(one: Candidate, scope: Scope) -> Reach:
-    """The place, the region, or the whole backend that a refusal of this scope speaks of."""
-    if scope is Scope.ZONE:
-        return one.backend, scope, one.place
-    return (one.backend, scope, one.region) if scope is Scope.REGION else (one.backend, Scope.PROJECT, "")
+def _reaches(one: Candidate) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The place, the region and the backend that a refusal may speak of."""
+    return (one.backend, "place", one.place), (one.backend, "region", one.region), (one.backend,)
 
 
-def _pools(one: Candidate) -> tuple[Pool, Pool]:
+def _pools(one: Candidate) -> tuple[tuple[object, ...], tuple[object, ...]]:
     """The quotas that a candidate draws from: the region's for its GPU and model, and the project's."""
     is_preemptible = one.provisioning_model in _PREEMPTIBLE
-    return (one.backend, one.region, one.gpu, is_preemptible), (one.backend, "", None, False)
+    return (one.backend, one.region, one.gpu, is_preemptible), (one.backend,)

@@ -26,7 +26,7 @@ from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
 from gputrain.trainer import images
-from gputrain.trainer.each import of_each
+from gputrain.trainer.jobs import of_each
 
 if TYPE_CHECKING:
     from gputrain.images import ImageBuilder

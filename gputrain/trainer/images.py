@@ -10,31 +10,27 @@ import attrs
 
 from gputrain.backends.base import Backend
 from gputrain.catalog import image_faults
-from gputrain.catalog.images import ImageFault
 from gputrain.errors import GputrainError, SpecError
 from gputrain.fields import check, invalid
-from gputrain.planning import Plan
 from gputrain.spec import Image, TrainingSpec
+from gputrain.trainer.plan import Plan
 
 if TYPE_CHECKING:
     from gputrain.images import BuiltImage, ImageBuilder, OnLine
-    from gputrain.spec.types import FilePath
 
 log = logging.getLogger("gputrain")
 
 
 def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[TrainingSpec, str, Image | None]:
-    """The spec with its image by name; one that is yet to be built, and what is to be known of it.
+    """The spec with its image by name; a note on one that is yet to be built, and that image.
 
     Raises:
-        SpecError: what goes into the image is not there, or cannot travel.
+        SpecError: a file of the image is not there, or cannot be uploaded.
     """
-    if not isinstance(spec.image, Image):
-        return spec, "", None
+    first = builder(backends.values()) if isinstance(spec.image, Image) else None
+    if first is None or not isinstance(spec.image, Image):
+        return spec, "", None  # a limit of backends without a builder says that they run no containers
     try:
-        first = builder(backends.values())
-        if first is None:
-            return spec, "", None  # a limit of those backends says that they run no containers
         found = first[1].find(spec.image)
     except SpecError:
         raise
@@ -51,7 +47,7 @@ def builder(backends: Iterable[Backend]) -> tuple[str, ImageBuilder] | None:
 
 def built(
     backends: Mapping[str, Backend],
-    image: Image | FilePath,
+    image: Image,
     *,
     on_line: OnLine | None = None,
     create_repository: bool = False,
@@ -63,7 +59,6 @@ def built(
         RequestError: the build failed.
     """
     check("build(...)", on_line=on_line, create_repository=create_repository)
-    image = image if isinstance(image, Image) else Image(dockerfile=image)
     first = builder(backends.values())
     if first is not None:
         return first[1].build(image, on_line=on_line or log.info, create_repository=create_repository)
@@ -76,23 +71,17 @@ def with_image(backends: Mapping[str, Backend], plan: Plan) -> Plan:
     """The plan with its image built, where it has one to build.
 
     Raises:
-        SpecError: no GPU of the plan can run it; or as of `built`, whose other errors come too.
+        SpecError: its base cannot run any GPU of the plan; or as of `built`.
     """
     if plan.builds is None:
         return plan
-    _check_runs(plan)
-    spec = plan.spec.replace(image=built(backends, plan.builds).reference)
-    return attrs.evolve(plan, spec=spec, builds=None)
-
-
-def _check_runs(plan: Plan) -> None:
-    """Refuse before it is built what would fail on every GPU, as far as the name of its base tells."""
     name = plan.spec.image_name or ""
-    faults = [[one for one in _faults(name, each.gpu) if one.is_certain] for each in plan.candidates]
-    if faults and all(faults):
+    faults = [
+        [one for one in image_faults(name, each.gpu) if one.is_certain] if each.gpu else []
+        for each in plan.candidates
+    ]
+    if faults and all(faults):  # before it is built
         first = faults[0][0]
         raise invalid("image", name, first.why, first.fix, what=first.what)
-
-
-def _faults(name: str, gpu: str | None) -> tuple[ImageFault, ...]:
-    return () if gpu is None else image_faults(name, gpu)
+    spec = plan.spec.replace(image=built(backends, plan.builds).reference)
+    return attrs.evolve(plan, spec=spec, builds=None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError, Scope
-from gputrain.planning import Candidate, Failover, Outcome, Plan
-from gputrain.planning.attempts import few_places
-from gputrain.planning.failover import StopReason, is_open
+from gputrain.planning import Candidate, Failover, Outcome, few_places, is_open
+from gputrain.planning.failover import StopReason
 from gputrain.quota import deciding
+from gputrain.trainer.plan import Plan
 
 _MORE_PLACES = "allow more GPU kinds, provisioning models or regions"
 _WAIT = "give max_wait_duration to wait for room"

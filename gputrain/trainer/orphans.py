@@ -1,4 +1,4 @@
-"""What has no living job, shown before it is removed, and after."""
+"""Machines that no living job names, shown before they are removed, and after."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputrain.display.table import Table, TableDisplay
 from gputrain.fields import Field, instance, read_whole
 from gputrain.jobstore import Version
 from gputrain.orchestration.look import Found, look_many
-from gputrain.trainer.each import of_each
+from gputrain.trainer.jobs import of_each
 from gputrain.trainer.planner import Planner
 
 
@@ -25,15 +25,21 @@ class Orphans(TableDisplay, tuple[Machine, ...]):
     @property
     def table(self) -> Table:
         """A row for each, with what it costs an hour."""
-        is_all = not self and not self.left_out
-        nothing = ("No orphaned VMs.",) * is_all
+        nothing = () if self or self.left_out else ("No orphaned VMs.",)
+        rows = [
+            (
+                one.name,
+                one.place,
+                one.job_id,
+                one.status,
+                f"{one.price.usd_h:,.2f}" if one.price else "unknown",
+            )
+            for one in self
+        ]
         return Table(
-            title="Without a living job",
-            columns=("name", "place", "job", "status", "$/h"),
-            rows=[(one.name, one.place, one.job_id, one.status, _usd_h(one)) for one in self],
-            right=("$/h",),
-            caption="\n".join((*nothing, *(f"left out: {one}" for one in self.left_out))),
-        )
+            title="Without a living job", columns=("name", "place", "job", "status", "$/h"), rows=rows,
+            right=("$/h",), caption="\n".join((*nothing, *(f"left out: {one}" for one in self.left_out))),
+        )  # fmt: skip
 
 
 def _machines(value: Any) -> tuple[Machine, ...]:
@@ -44,7 +50,7 @@ _ONLY = {"only": Field(_machines, "a list of orphans", "give some of those that 
 
 
 def left_behind(planner: Planner) -> Orphans:
-    """What is there of ours and no job's current attempt. Errors as of `of_each`."""
+    """Our machines that belong to no job's current attempt. Errors as of `of_each`."""
     found, left = of_each(tuple(planner.backends.values()), partial(_of_backend, planner), "orphans")
     orphans = Orphans(chain.from_iterable(found))
     orphans.left_out = left
@@ -52,22 +58,20 @@ def left_behind(planner: Planner) -> Orphans:
 
 
 def removed(planner: Planner, only: Sequence[Machine] | None) -> Orphans:
-    """Remove those that were seen, or all that are sure to be none's; what was asked to go.
+    """Remove those that are named, or all that are sure to be none's; what is being removed.
 
-    What a record of another release, or none that can be read, may speak of goes only where it is named.
+    What a record of another release, or none that can be read, may name is removed only by name.
     """
     only = read_whole("", _ONLY, {"only": only})["only"]
     found = left_behind(planner)
-    wanted = [
+    named = {(one.place, one.name) for one in only or ()}
+    gone = Orphans(
         one for one in found
-        if ((one.place, one.name) in {(each.place, each.name) for each in only} if only is not None
-            else one.attempt and one.is_sure)
-    ]  # fmt: skip
-    gone = Orphans(wanted)
+        if ((one.place, one.name) in named if only is not None else one.attempt and one.is_sure)
+    )  # fmt: skip
     gone.left_out = found.left_out
     for backend in planner.backends.values():
-        mine = [one for one in wanted if one.backend == backend.name]
-        if mine:
+        if mine := [one for one in gone if one.backend == backend.name]:
             backend.remove(mine)
     return gone
 
@@ -88,7 +92,3 @@ def _of_backend(planner: Planner, backend: Backend) -> list[Machine]:
 def _is_current(machine: Machine, records: Mapping[str, Version]) -> bool:
     there = records.get(machine.job_id)
     return there is not None and bool(machine.attempt) and there.metadata.get("attempt") == machine.attempt
-
-
-def _usd_h(one: Machine) -> str:
-    return f"{one.price.usd_h:,.2f}" if one.price else "unknown"

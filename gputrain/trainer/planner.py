@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -16,28 +16,31 @@ from gputrain.concurrency import gather
 from gputrain.errors import FieldError, GputrainError, RequestError, SpecError, TransientError
 from gputrain.fields import check, invalid
 from gputrain.job import Job
+from gputrain.job.events import Listener
 from gputrain.job.watcher import StopEvent, pausing
 from gputrain.jobstore import DocumentStore, FolderStore, JobRecord, JobStore, read_spec, spec_of
 from gputrain.jobstore.folder import usual_root
 from gputrain.orchestration.context import Context, Memory
 from gputrain.orchestration.launcher import Stopped, submit
 from gputrain.orchestration.options import candidates_left, draw, option_of, remaining
-from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
+from gputrain.planning import Candidate, Fact, GcloudJob, candidates, rank, weigh
 from gputrain.planning.offers import unknown_regions
-from gputrain.spec import Image, TrainingSpec
-from gputrain.spec.entry import Entry, make_spec
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.spec.launchers import launcher_warning
 from gputrain.text import redact
 from gputrain.tracing import span
 from gputrain.trainer import images
 from gputrain.trainer.no_placement import placement_error
+from gputrain.trainer.plan import Plan
+
+if TYPE_CHECKING:
+    from gputrain.trainer.feed import JobFeed
 
 log = logging.getLogger("gputrain")
 
 SHOWN_ID = "attempt0"
-"""What a plan shows in the place of an attempt's id, which is drawn when a place is asked."""
-
-
+"""What a plan shows in the place of an attempt's id, which is drawn when a place is tried."""
 _OF_CODE = ("script", "module", "command", "function", "entrypoint", "args", "source_dir", "requirements")
 
 
@@ -50,46 +53,42 @@ class Code:
         self._uploaded: set[str] = set()
 
     def __call__(self, record: JobRecord, backend: str) -> Bundle:
-        """The code where a backend looks for it, put there unless it is there; once for each backend.
+        """The code where a backend looks for it, uploaded once unless it is there.
 
         Raises:
-            SpecError: the entry is not there, or something in its folder cannot travel.
-            RequestError, AccessError: it cannot be sent, or was to be there and is not.
+            SpecError: the entry is not there, or something in its folder cannot be uploaded.
+            RequestError, AccessError: it cannot be uploaded, or was to be there and is not.
         """
         bundle = self.bundle(record, backend)
         if backend not in self._uploaded:
             self._backends[backend].upload(bundle)
-            self._bundles[backend] = attrs.evolve(bundle, content=b"")
+            self._bundles[backend] = bundle = attrs.evolve(bundle, content=b"")
             self._uploaded.add(backend)
-        return self._bundles[backend]
+        return bundle
 
     def bundle(self, record: JobRecord, backend: str) -> Bundle:
-        """The same, not sent yet."""
-        if backend not in self._bundles:
-            found: Bundle | None
-            if self._spec is not None:
-                found = self._backends[backend].package(self._spec, record.job_id)
-            else:
-                found = self._backends[backend].find_code(record.code, record.argv)
-            if found is None:
-                raise RequestError(
-                    f"the code of {record.job_id} is not kept where {backend} looks for it",
-                    fix="submit it again under its key from where its code lies",
-                )
-            if record.code and found.sha256 and record.code != found.sha256:
-                raise RequestError(
-                    f"the code of {record.job_id} has changed since it was submitted",
-                    fix="submit it under another key, or as it was",
-                )
-            self._bundles[backend] = found
-        return self._bundles[backend]
+        """The same, not uploaded yet."""
+        if backend in self._bundles:
+            return self._bundles[backend]
+        if self._spec is not None:
+            found: Bundle | None = self._backends[backend].package(self._spec, record.job_id)
+        else:
+            found = self._backends[backend].find_code(record.code, record.argv)
+        if found is None:
+            what = f"the code of {record.job_id} is not kept where {backend} looks for it"
+            raise RequestError(what, fix="submit it again under its key from where its code lies")
+        if record.code and found.sha256 and record.code != found.sha256:
+            what = f"the code of {record.job_id} has changed since it was submitted"
+            raise RequestError(what, fix="submit it under another key, or as it was")
+        self._bundles[backend] = found
+        return found
 
     def is_at_hand(self, record: JobRecord, backend: str) -> bool:
-        """Whether a backend's jobs would find it, as far as a look tells that sends nothing."""
+        """Whether a backend's jobs would find it, as far as is known without uploading it."""
         try:
             if not self.bundle(record, backend).content:
                 self(record, backend)
-        except TransientError:  # nobody knows; whoever acts asks again
+        except TransientError:  # unknown; the launch reads again
             return True
         except GputrainError:
             return False
@@ -114,8 +113,10 @@ class Planner:
         sleep: Callable[[float], None],
         named: Callable[[str], Job],
     ) -> None:
-        self.backends, self.now, self._sleep, self.named = backends, now, sleep, named
+        self.backends, self.now, self._sleep, self._named = backends, now, sleep, named
         self._memory = Memory()
+        self.feeds: set[JobFeed] = set()
+        """Those who are told of each job that is submitted."""
         kept = [one.documents for one in self.backends.values()]
         folders = [one for one in kept if isinstance(one, FolderStore)]
         buckets = {one.uri: one for one in kept if one is not None and one not in folders}
@@ -123,15 +124,18 @@ class Planner:
             fix = "give all of them one bucket=; their jobs have separate names there"
             what = "the backends of one trainer keep records in one bucket"
             raise invalid("backends", ", ".join(buckets), "backends with the same bucket", fix, what=what)
-        self.bucket = next((JobStore(one) for one in buckets.values()), None)
+        self._bucket = next((JobStore(one) for one in buckets.values()), None)
         if None in kept or not kept:
             folders.append(FolderStore(usual_root()))
         self._folders = {one.uri: JobStore(one) for one in folders}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()  # a pickled plan has none
+
     @property
     def stores(self) -> tuple[JobStore, ...]:
-        """Where records of this trainer's jobs lie, a bucket first: there experiments are kept."""
-        return (*filter(None, [self.bucket]), *self._folders.values())
+        """Where records of this trainer's jobs lie, a bucket first."""
+        return (*filter(None, [self._bucket]), *self._folders.values())
 
     @property
     def home(self) -> DocumentStore:
@@ -139,102 +143,88 @@ class Planner:
         return self.stores[0].documents
 
     def context(self, store: JobStore, code: Code | None = None) -> Context:
-        """What jobs whose records lie in a store are launched and looked at with."""
+        """How the jobs of a store are launched and inspected."""
         code = code or Code(self.backends)
+        trials = [one.trial for one in self.backends.values() if one.trial and store is self._bucket]
         return Context(
-            jobs=store,
-            backends=self.backends,
-            code=code,
-            candidates_left=lambda record: self._candidates_left(record, code),
-            refresh=self._refresh,
-            now=self.now,
-            sleep=self._sleep,
-            memory=self._memory,
-            trial=next(filter(None, self._trials_of(store)), ""),
-        )
+            jobs=store, backends=self.backends, code=code, refresh=self._refresh, now=self.now,
+            candidates_left=lambda record: self._candidates_left(record, code), sleep=self._sleep,
+            memory=self._memory, trial=trials[0] if trials else "",
+        )  # fmt: skip
 
-    def _trials_of(self, store: JobStore) -> Iterable[str]:
-        return (one.trial for one in self.backends.values() if store is self.bucket)
+    def job(self, job_id: str, context: Context) -> Job:
+        """The handle of a job whose record is in the context's store."""
+        return Job(context.jobs.documents.ref(job_id), context, named=self._named)
 
     def plan(self, spec: TrainingSpec) -> Plan:
         """Every way the spec could run, with the facts of now."""
-        note, builds = "", None
-        if isinstance(spec.image, Image):
-            spec, note, builds = images.named(self.backends, spec)
+        job_id, (spec, note, builds) = make_job_id(spec, None), images.named(self.backends, spec)
         supplies = [backend.supply for backend in self.backends.values()]
-        wanted = candidates(spec, supplies)
-        wanted = weigh(wanted, self._facts(wanted.candidates))
-        blocks, now = self._memory.blocks, self.now()
-        late = tuple(one for one in wanted.candidates if blocks.hold(one, now))
-        code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
+        found = candidates(spec, supplies)
+        found = weigh(found, self._facts(found.candidates))
+        now = self.now()
+        code = examine(spec, is_sent=any(one.provisioning_model for one in found.candidates))
+        outputs = redact(spec.output_dir or "")
+        if not outputs and found.candidates:
+            folder = self.backends[found.candidates[0].backend].job_folder("JOB")
+            outputs = f"{folder}/{LAYOUT['output_dir']}" if folder else ""
+        notes = [
+            f"Using the emulator at {trial}; gcloud itself still talks to Google"
+            for trial in sorted({one.trial for one in self.backends.values()} - {""})
+        ]
+        notes += [*unknown_regions(supplies), *code.warnings]
+        notes += filter(None, [launcher_warning(spec) if spec.command else "", note])
+        late = tuple(one for one in found.candidates if self._memory.blocks.hold(one, now))
         return Plan(
-            spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=now, late=late,
-            notes=(
-                *self._trials(), *unknown_regions(supplies), *code.warnings,
-                *filter(None, (launcher_warning(spec) if spec.command else "", note)),
-            ),
-            faults=code.faults, uploads=code.uploads, builds=builds,
-            outputs=self._outputs(spec, wanted.candidates),
+            spec=spec, candidates=found.candidates, refusals=found.refusals, made_at=now, late=late,
+            notes=tuple(notes), faults=code.faults, uploads=code.uploads, builds=builds, outputs=outputs,
+            job_id=job_id, planner=self,
         )  # fmt: skip
 
-    def _outputs(self, spec: TrainingSpec, wanted: Sequence[Candidate]) -> str:
-        folder = self.backends[wanted[0].backend].job_folder("JOB") if wanted else ""
-        if spec.output_dir:
-            return redact(spec.output_dir)
-        return f"{folder}/{LAYOUT['output_dir']}" if folder else ""
+    def requests(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
+        """As of `Plan.requests`."""
+        bundle = self.backends[plan.best.backend].package(plan.spec, plan.job_id)
+        return (self._request(plan, bundle, SHOWN_ID).body,)
 
-    def _trials(self) -> Iterable[str]:
-        """What a person has to know of a plan for an emulator, before it is believed."""
-        there = {trial for one in self.backends.values() if (trial := one.trial)}
-        warning = "Using the emulator at {}; gcloud itself still talks to Google"
-        return map(warning.format, sorted(there))
-
-    def requests(self, plan: Plan, job_id: str) -> tuple[Mapping[str, Any], ...]:
-        """What would be sent for the best candidate. Errors as of `PlannedJob.requests`."""
-        bundle = self.backends[plan.best.backend].package(plan.spec, job_id)
-        return (self._request(plan, job_id, bundle, SHOWN_ID).body,)
-
-    def gcloud(self, plan: Plan, job_id: str) -> GcloudJob:
-        """The best candidate's job in gcloud's words. Errors as of `PlannedJob.to_gcloud`."""
+    def gcloud(self, plan: Plan) -> GcloudJob:
+        """As of `Plan.to_gcloud`."""
         backend = self.backends[plan.best.backend]
         plan = images.with_image(self.backends, plan)
-        bundle = backend.package(plan.spec, job_id)
-        job = backend.to_gcloud(self._request(plan, job_id, bundle))
+        bundle = backend.package(plan.spec, plan.job_id)
+        job = backend.to_gcloud(self._request(plan, bundle))
         backend.upload(bundle)
         return job
 
-    def _request(self, plan: Plan, job_id: str, bundle: Bundle, attempt_id: str = "") -> Request:
+    def _request(self, plan: Plan, bundle: Bundle, attempt_id: str = "") -> Request:
         best = plan.best
-        record = self._first_record(plan, job_id, Code(self.backends, plan.spec))
+        record = self._first_record(plan, plan.job_id, Code(self.backends, plan.spec))
         attempt = draw(record, best, self.now(), attempt_id)
         return self.backends[best.backend].build_request(record, plan.spec, attempt, best, bundle)
 
     def submit(
         self,
         plan: Plan,
-        job_id: str,
+        key: str | None,
         *,
-        has_key: bool,
         stop: StopEvent | None = None,
+        on_change: Listener | None = None,
         waits: bool = True,
-        then: Callable[[Job], None] = lambda _: None,
     ) -> Job:
-        """The job of that id, found or launched at the first place that takes it.
+        """The job of a plan, found or launched at the first place that takes it.
 
         Args:
-            has_key: another process may submit it too.
-            stop: ends the waiting for room, and for another process.
-            waits: whether another process that launches it is waited for.
-            then: what is done with the job before anybody has it.
+            key, stop, on_change: as of `Trainer.submit`.
+            waits: whether to wait for another process that launches it.
         """
-        check("submit(...)", stop=stop)
+        check("submit(...)", idempotency_key=key, stop=stop, on_change=on_change)
+        job_id = plan.job_id if key is None else make_job_id(plan.spec, key)
         plan.check_fits()
         if plan.is_stale(self.now()):
             plan = attrs.evolve(plan, candidates=self._refresh(plan.candidates), made_at=self.now())
         if plan.builds is not None:
             plan = images.with_image(self.backends, plan)
         code = Code(self.backends, plan.spec)
-        context = self.context(self._store_for(plan, has_key=has_key), code)
+        context = self.context(self._store_for(plan, has_key=key is not None), code)
         asked = context if stop is None else attrs.evolve(context, sleep=pausing(stop))
         longest = plan.spec.max_wait_duration
         give_up_at = None if longest is None else self.now() + longest
@@ -243,39 +233,42 @@ class Planner:
                 first = self._first_record(plan, job_id, code)
                 if plan.spec.function is None:
                     self._memory.specs[job_id] = first.spec, plan.spec
-                outcome = submit(asked, first, plan.candidates, give_up_at, may_exist=has_key, waits=waits)
+                outcome = submit(
+                    asked, first, plan.candidates, give_up_at, may_exist=key is not None, waits=waits
+                )
             except KeyboardInterrupt as pressed:
                 text = str(pressed) or "submit was interrupted; nothing was made"
                 raise KeyboardInterrupt(text) from None
         if isinstance(outcome, Stopped):
             raise placement_error(plan, outcome.failover, outcome.reason)
-        ref = context.jobs.documents.ref(job_id)
-        job = Job(ref, context, stored=outcome, named=self.named)
-        then(job)
+        job = Job(context.jobs.documents.ref(job_id), context, stored=outcome, named=self._named)
+        for feed in tuple(self.feeds):  # a listener may close one
+            feed.add(job)
+        if on_change is not None:
+            job.watch(on_change)
         return job
 
     def _store_for(self, plan: Plan, *, has_key: bool) -> JobStore:
-        """In the bucket if an option is on Google Cloud, or a key may be asked for anywhere.
+        """In the bucket if an option is on Google Cloud, or a key may be submitted anywhere.
 
         Else in the folder of the first backend that has an option, whichever is the best today.
         """
         asked = {one.backend for one in plan.candidates}
         kept = [one.documents for name, one in self.backends.items() if name in asked]
         is_cloud = any(one is not None and one.uri not in self._folders for one in kept)
-        if self.bucket is not None and (has_key or is_cloud):
-            return self.bucket
+        if self._bucket is not None and (has_key or is_cloud):
+            return self._bucket
         first = kept[0]
         return self._folders[FolderStore(usual_root()).uri if first is None else first.uri]
 
     def _first_record(self, plan: Plan, job_id: str, code: Code) -> JobRecord:
         """The record of a job that has no attempt yet."""
+        names = {one.backend for one in plan.candidates}
         record = JobRecord(
             job_id=job_id,
             spec=spec_of(plan.spec),
             options=tuple(map(option_of, plan.candidates)),
-            settings={
-                name: dict(self.backends[name].settings) for name in {one.backend for one in plan.candidates}
-            },
+            settings={name: dict(self.backends[name].settings) for name in names},
             created_at=self.now().timestamp(),
         )
         if plan.spec.function is None:
@@ -307,11 +300,11 @@ class Planner:
         return not other
 
     def _refresh(self, ones: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        bare = tuple(attrs.evolve(one, fact=Fact()) for one in ones)
-        return rank(Wanted(candidates=bare, refusals=()), self._facts(bare))
+        bare = [attrs.evolve(one, fact=Fact()) for one in ones]
+        return rank(bare, self._facts(bare))
 
     def _facts(self, ones: Sequence[Candidate]) -> dict[Candidate, Fact]:
-        """What each backend is told of its candidates, all backends asked side by side."""
+        """What each backend reads about its candidates, all backends at the same time."""
         asks = [
             (backend, mine)
             for name, backend in self.backends.items()
@@ -322,7 +315,7 @@ class Planner:
 
 
 def spec_asked(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
-    """The spec that an entry and fields give.
+    """The spec of an entry and fields.
 
     Raises:
         SpecError: with all its faults, and those of its code.

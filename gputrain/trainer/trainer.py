@@ -14,8 +14,8 @@ from gputrain.backends.base import Backend, Machine
 from gputrain.display.live import ProgressWord, display_mode
 from gputrain.errors import AccessError, GputrainError
 from gputrain.experiments import Experiment
-from gputrain.experiments.experiment import Planned, Submits, map_points, resume
-from gputrain.fields import Field, check, invalid, read_whole, text
+from gputrain.experiments.experiment import Submits, map_points, resume
+from gputrain.fields import ARGUMENTS, Field, check, invalid, read_whole, text
 from gputrain.google import MissingError
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
@@ -24,16 +24,15 @@ from gputrain.jobstore import JobRef
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec import Image, TrainingSpec
-from gputrain.spec.entry import Entry, document_fields, make_job_id, make_spec
+from gputrain.spec.entry import Entry, document_fields, make_spec
 from gputrain.spec.types import FilePath, Model, PointFields, SpecFields
-from gputrain.trainer.attach import by_name, store_of
-from gputrain.trainer.choice import MADE_OF
+from gputrain.trainer.attach import by_name, chosen, store_of
 from gputrain.trainer.doctor import check_build, read as read_quotas
-from gputrain.trainer.each import left_out
+from gputrain.trainer.feed import JobFeed
 from gputrain.trainer.images import built, named
-from gputrain.trainer.jobs import JobList, Roll, listed, looked_at, wanted
+from gputrain.trainer.jobs import JobList, left_out, listed, looked_at, wanted
 from gputrain.trainer.orphans import Orphans, left_behind, removed
-from gputrain.trainer.planned import PlannedJob
+from gputrain.trainer.plan import Plan
 from gputrain.trainer.planner import Planner, spec_asked
 
 if TYPE_CHECKING:
@@ -46,6 +45,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("gputrain")
 
 
+_MADE_OF = {
+    "backends": Field(chosen, "one or more, each kind once", "Trainer()", is_needed=True),
+    **{name: ARGUMENTS[name] for name in ("now", "sleep")},
+}
 _NAMED = {"name": Field(text, "the name of an experiment", "name='scan'", is_needed=True)}
 
 
@@ -69,16 +72,15 @@ class Trainer(Submits):
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        found = read_whole("Trainer(...)", MADE_OF, {"backends": backends, "now": now, "sleep": sleep})
+        found = read_whole("Trainer(...)", _MADE_OF, {"backends": backends, "now": now, "sleep": sleep})
         self._backends: dict[str, Backend] = found["backends"]
         self.planner = Planner(self._backends, now, sleep, by_name)
-        self._rolls: set[Roll] = set()
 
     def __repr__(self) -> str:
         return f"Trainer([{', '.join(map(repr, self._backends.values()))}])"
 
     @document_fields(SpecFields)
-    def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> PlannedJob:
+    def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> Plan:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.
 
         Args:
@@ -88,8 +90,7 @@ class Trainer(Submits):
         Raises:
             SpecError: with all faults of the spec.
         """
-        spec = spec_asked(entry, fields)
-        return PlannedJob(self.planner.plan(spec), self.planner, make_job_id(spec, None))
+        return self.planner.plan(spec_asked(entry, fields))
 
     @document_fields(SpecFields)
     def doctor(
@@ -206,37 +207,17 @@ class Trainer(Submits):
             QuotaExceededError: every quota is too small, and nothing was tried; or as below.
             AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
-        return self._asked(spec_asked(entry, fields), idempotency_key, stop, on_change)
+        check("submit(...)", idempotency_key=idempotency_key, stop=stop, on_change=on_change)
+        plan = self.planner.plan(spec_asked(entry, fields))
+        return self.planner.submit(plan, idempotency_key, stop=stop, on_change=on_change)
 
-    def _asked(
-        self,
-        spec: TrainingSpec,
-        key: str | None,
-        stop: StopEvent | None,
-        on_change: Listener | None = None,
-        *,
-        waits: bool = True,
-    ) -> Job:
-        def watch(job: Job) -> None:
-            for roll in tuple(self._rolls):  # a listener may close one
-                roll.add(job)
-            if on_change is not None:
-                job.watch(on_change)
-
-        check("submit(...)", stop=stop, on_change=on_change)
-        job_id = make_job_id(spec, key)
-        plan = self.planner.plan(spec)
-        return self.planner.submit(plan, job_id, has_key=key is not None, stop=stop, waits=waits, then=watch)
-
-    def watch(self, listener: Listener) -> Roll:
-        """Tell a listener of each change of every job: those that live, and all that come, by whomever.
+    def watch(self, listener: Listener) -> JobFeed:
+        """Call a listener with each change of every job: those that run, and all that come.
 
         It is called from a thread of ours, with one `JobEvent` at a time; what it raises is logged.
         ``close()`` ends it, and so does the end of this process.
         """
-        roll = Roll(lambda refused: listed(self.planner, refused=refused), listener, self._rolls.discard)
-        self._rolls.add(roll)
-        return roll
+        return JobFeed(self.planner, listener)
 
     @document_fields(SpecFields)
     def run(
@@ -318,9 +299,7 @@ class Trainer(Submits):
             JobLostError: the job cannot be found.
         """
         ref = JobRef.parse(uri)
-        store = store_of(self.planner, ref)
-        context = self.planner.context(store)
-        job = Job(ref, context, named=by_name)
+        job = self.planner.job(ref.name, self.planner.context(store_of(self.planner, ref)))
         job.refresh()
         if job.backend not in ("", *self._backends):
             what = f"this trainer has no backend {job.backend!r}"
@@ -351,8 +330,10 @@ class Trainer(Submits):
             SpecError: there is no such state, or ``since`` is no moment.
             AccessError, TransientError: none of the jobs can be looked at.
         """
-        is_wanted, refused = wanted(state, labels, since, self.planner.now()), dict[str, Exception]()
-        found = looked_at(listed(self.planner, name, refused), self._backends, refused=refused)
+        refused: dict[str, Exception] = {}
+        is_wanted = wanted(state, labels, since, self.planner.now())
+        found, unseen = looked_at(listed(self.planner, name, refused), self._backends)
+        refused.update({job.backend: error for job, error in unseen.items() if job.backend})
         jobs = JobList(filter(is_wanted, found))
         jobs.left_out = left_out(refused, "list of jobs")
         return jobs
@@ -391,15 +372,16 @@ class _Points:
 
     trainer: Trainer
 
-    def plan(self, entry: TrainingSpec) -> Planned:
+    def plan(self, entry: TrainingSpec) -> Plan:
         return self.trainer.plan(entry)
 
     def submit(
         self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
     ) -> Job:
-        return self.trainer._asked(entry, idempotency_key, stop, waits=False)
+        planner = self.trainer.planner
+        return planner.submit(planner.plan(entry), idempotency_key, stop=stop, waits=False)
 
     def jobs(self, *, name: str = "") -> Iterable[Job]:
-        unseen: list[Job] = []  # which may live and cost all the same: a cancel ends them, too
         planner = self.trainer.planner
-        return [*looked_at(listed(planner, name), planner.backends, unseen=unseen), *unseen]
+        seen, unseen = looked_at(listed(planner, name), planner.backends)
+        return [*seen, *unseen]  # those may run and cost all the same: a cancel ends them, too

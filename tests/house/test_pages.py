@@ -13,7 +13,7 @@ from gputrain import State, TrainingSpec, errors
 from gputrain.cli.commands import gputrain as program
 from gputrain.ddp.session import Session
 from gputrain.job import Job
-from gputrain.trainer import PlannedJob, Trainer
+from gputrain.trainer import Plan, Trainer
 from tests.house.source import ROOT, modules
 
 DOCS = ROOT / "docs"
@@ -70,7 +70,7 @@ def test_decisions_are_numbered_and_linked_by_their_number():
     assert not [link for link in links if int(link[0]) != int(Path(link[1]).name[:4])]
 
 
-HANDLES = {"trainer": Trainer, "job": Job, "plan": PlannedJob, "session": Session}
+HANDLES = {"trainer": Trainer, "job": Job, "plan": Plan, "session": Session}
 """How a message calls a value that its reader holds."""
 FILES = re.compile(r"gputrain\.(toml|log|service|pyz)")
 NAMED = re.compile(r"\b(trainer|job|plan|session)\.([a-z][a-z_]*)\b(?!/)")

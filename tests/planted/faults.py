@@ -39,7 +39,7 @@ FAULTS = (
     # the plan: order, price, quota
     Plant(
         name="a cheaper region comes before the user's first one",
-        file="gputrain/planning/plan.py",
+        file="gputrain/planning/candidates.py",
         text="one.provisioning_model, one.backend, one.region_rank",
         instead="one.provisioning_model, one.backend",
         caught_by=(f"{PLAN}::test_regions_keep_the_users_order_whatever_they_cost",),
@@ -85,7 +85,7 @@ FAULTS = (
         name="a plan uploads the code",
         file="gputrain/trainer/planner.py",
         text="        code = examine(spec, is_sent",
-        instead="        for one in wanted.candidates[:1]:\n"
+        instead="        for one in found.candidates[:1]:\n"
         "            backend = self.backends[one.backend]\n"
         '            backend.upload(backend.package(spec, "plan"))\n'
         "        code = examine(spec, is_sent",
@@ -352,8 +352,8 @@ FAULTS = (
     Plant(
         name="a full zone rules out its whole region",
         file="gputrain/planning/failover.py",
-        text="            full += [region_market_of(one.candidate)] if one.scope is Scope.REGION else []\n",
-        instead="            full += [region_market_of(one.candidate)]\n",
+        text="for market in (place, region) if one.scope is Scope.REGION else (place,):",
+        instead="for market in (place, region):",
         caught_by=(f"{BILLS}::test_a_full_zone_sends_the_job_to_the_next_one",),
     ),
     Plant(

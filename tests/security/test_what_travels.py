@@ -178,7 +178,7 @@ def test_a_plan_says_what_travels_and_what_stays(tmp_path, cloud_trainer):
     write(tmp_path, {"train.py": "pass\n", ".gitignore": "data/\n", "data/train.bin": "x"})
     planned = cloud_trainer.plan(str(tmp_path / "train.py"), gpu="L4:1")
     told = "2 files, 11 bytes to upload; excluded: data/ (.gitignore: data/)"
-    assert planned.plan.uploads == told
+    assert planned.uploads == told
     assert told in planned.explain()
     assert told in " ".join(str(planned).split())
     assert planned.bundle().behind_of("data/train.bin").reason == ".gitignore: data/"
@@ -188,14 +188,14 @@ def test_what_cannot_travel_is_told_by_the_plan(tmp_path, cloud_trainer):
     write(tmp_path, {"train.py": "pass\n"})
     (tmp_path / "weights").symlink_to("/elsewhere")
     planned = cloud_trainer.plan(str(tmp_path / "train.py"), gpu="L4:1")
-    assert "weights is a link" in str(planned.plan.faults[0])
+    assert "weights is a link" in str(planned.faults[0])
 
 
 def test_a_key_is_refused_wherever_it_is_told_what_travels(tmp_path, cloud_trainer):
     key = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
     write(tmp_path, {"train.py": "pass\n", "deploy.txt": key})
     planned = cloud_trainer.plan(str(tmp_path / "train.py"), gpu="L4:1")
-    assert "deploy.txt (a private key)" in str(planned.plan.faults[0])
+    assert "deploy.txt (a private key)" in str(planned.faults[0])
     for look in (planned.bundle, planned.submit):
         with pytest.raises(SpecError, match=r"deploy\.txt \(a private key\)"):
             look()

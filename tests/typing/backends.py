@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from typing_extensions import assert_type
 
-from gputrain import ComputeEngine, Local, PlannedJob, Trainer, VertexAI
+from gputrain import ComputeEngine, Local, Plan, Trainer, VertexAI
 from gputrain.backends.base import Backend
 
 local = Local(gpus=2)
@@ -21,7 +21,7 @@ gathered = [vertex, compute]
 Trainer(gathered)
 grown: list[Backend] = [local]
 grown.append(vertex)
-assert_type(Trainer(grown).plan("train.py"), PlannedJob)
+assert_type(Trainer(grown).plan("train.py"), Plan)
 Trainer("local")  # type: ignore[arg-type]  # a name is no backend
 Trainer(VertexAI)  # type: ignore[arg-type]  # nor is a class
 

@@ -11,7 +11,7 @@ from gputrain import (
     ComputeEngine,
     Job,
     Local,
-    PlannedJob,
+    Plan,
     State,
     Trainer,
     TrainingSpec,
@@ -21,14 +21,13 @@ from gputrain.backends.base import LogLine
 from gputrain.doctor import Check, Checks
 from gputrain.errors import Scope
 from gputrain.job import Result
-from gputrain.planning import Candidate, Ledger, Plan
+from gputrain.planning import Candidate, Ledger
 
 spec = TrainingSpec(script="train.py", gpu="H100:2", max_run_duration="12h")
 assert_type(spec.replace(num_nodes=2), TrainingSpec)
 trainer = Trainer(Local())
 plan = trainer.plan(spec)
-assert_type(plan, PlannedJob)
-assert_type(plan.plan, Plan)
+assert_type(plan, Plan)
 assert_type(plan.submit(idempotency_key="monday"), Job)
 job = plan.submit()
 assert_type(job, Job)
@@ -36,10 +35,8 @@ assert_type(job.wait(timeout=10), State)
 assert_type(job.result(), Result)
 assert_type(job.ssh_command(1), str)
 assert_type(job.logs(rank=0, follow=True), Iterator[LogLine])
-assert_type(Trainer([VertexAI("my-project", "us-central1"), Local()]).plan(spec), PlannedJob)
-assert_type(
-    Trainer(ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1")).plan(spec), PlannedJob
-)
+assert_type(Trainer([VertexAI("my-project", "us-central1"), Local()]).plan(spec), Plan)
+assert_type(Trainer(ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1")).plan(spec), Plan)
 assert_type(trainer.doctor(), Checks)
 assert_type(trainer.doctor("train.py", gpu="L4:2").faults, tuple[Check, ...])
 assert_type(trainer.run("train.py", gpu="L4:2"), Result)

@@ -107,7 +107,7 @@ def test_jobs_are_found_by_state_labels_and_time(failed):
     assert trainer.jobs(since=other.created_at) == [other]
     assert trainer.jobs(since=datetime.now(timezone.utc)) == []
     for wrong in ("done", 5, ["failed", "done"]):
-        with pytest.raises(SpecError, match="one of queued, "):
+        with pytest.raises(SpecError, match="one of 'queued', "):
             trainer.jobs(state=wrong)
     text = str(trainer.jobs().table)
     assert "started" in text

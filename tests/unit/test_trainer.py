@@ -1,7 +1,9 @@
+import pickle
+
 import pytest
 
 import gputrain
-from gputrain import Local, NoFitError, SpecError, State, Trainer, TrainingSpec
+from gputrain import Local, NoFitError, RequestError, SpecError, State, Trainer, TrainingSpec
 from gputrain.spec.entry import make_job_id, make_spec
 from tests.each import each
 
@@ -64,15 +66,13 @@ def test_a_trainer_takes_each_kind_of_backend_once():
         Trainer([])
 
 
-@each("name", ["spec", "candidates", "refusals", "best", "warnings", "table"])
-def test_a_planned_job_shows_what_its_plan_does(trainer, hello, name):
-    planned = trainer.plan(hello)
-    assert getattr(planned, name) == getattr(planned.plan, name)
-
-
 def test_a_plan_is_submitted_once_however_often_and_under_a_key_as_any_submit(trainer, hello):
     planned = trainer.plan(hello, nproc_per_node=1)
     assert planned.submit().uri == planned.submit().uri
+    copy = pickle.loads(pickle.dumps(planned))
+    assert str(copy) == str(planned)
+    with pytest.raises(RequestError, match="plan again"):
+        copy.submit()
     keyed = planned.submit(idempotency_key="monday")
     assert keyed.uri == trainer.submit(hello, nproc_per_node=1, idempotency_key="monday").uri
     for job in trainer.jobs():

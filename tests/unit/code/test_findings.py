@@ -36,7 +36,7 @@ def test_a_script_that_is_no_python_is_a_fault_of_the_plan_and_ends_a_submit_bef
     path = script(text)
     trainer = Trainer(Local(gpus=0, root=tmp_path / "jobs"))
     planned = trainer.plan(path, nproc_per_node=1)
-    (fault,) = planned.plan.faults
+    (fault,) = planned.faults
     assert (fault.field, line in fault.expected) == ("script", True)
     assert "Faults of the code" in str(planned)
     assert "would be refused" in planned.explain()

@@ -44,7 +44,7 @@ class Jobs:
     def submit(self, job_id="bert", **fields):
         spec = self.spec(**fields)
         wanted = candidates(spec, [self.backend.supply])
-        plan = rank(wanted, self.backend.availability(wanted.candidates))
+        plan = rank(wanted.candidates, self.backend.availability(wanted.candidates))
         options = tuple(option_of(one) for one in plan)
         first = JobRecord(job_id=job_id, spec=spec.to_dict(), options=options)
         longest = spec.max_wait_duration
@@ -54,7 +54,7 @@ class Jobs:
     def request(self, job_id="bert", **fields):
         """The request of an attempt at the best place, which no record names."""
         spec = self.spec(**fields)
-        best = rank(candidates(spec, [self.backend.supply]), {})[0]
+        best = rank(candidates(spec, [self.backend.supply]).candidates, {})[0]
         record = JobRecord(job_id=job_id, spec=spec.to_dict(), options=(option_of(best),))
         attempt = draw(record, best, self.context.now())
         return self.backend.build_request(record, spec, attempt, best, self._code(record, ""))

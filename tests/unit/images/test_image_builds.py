@@ -48,13 +48,13 @@ def test_a_submit_builds_its_image_and_runs_it_by_digest(cloud, trainer, context
     trainer.build(Image(base="a:1"), create_repository=True)
     plan = trainer.plan(script, gpu="L4:1", image=context / "Dockerfile")
     assert any("would be built" in one for one in plan.warnings)
-    assert plan.plan.to_dict()["builds"]["dockerfile"] == str(context / "Dockerfile")
+    assert plan.to_dict()["builds"]["dockerfile"] == str(context / "Dockerfile")
     assert len(started(cloud)) == 1
     job = plan.submit()
     assert NAME.fullmatch(job.spec.image)
     digest = job.spec.image.partition("@")[2]
     again = trainer.plan(script, gpu="L4:1", image=context / "Dockerfile")
-    assert again.plan.builds is None
+    assert again.builds is None
     assert f"gputrain/train@{digest}" in str(again.requests)
     job.cancel()
 

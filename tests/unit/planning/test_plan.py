@@ -7,8 +7,9 @@ import pytest
 
 from gputrain import NoFitError, TrainingSpec, catalog
 from gputrain.catalog import Service
-from gputrain.planning import Fact, Plan, Refusal, Verdict, candidates, rank
+from gputrain.planning import Fact, Refusal, Verdict, candidates, rank
 from gputrain.planning.explain import warnings
+from gputrain.trainer import Plan
 from tests.market import supply
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -17,7 +18,7 @@ NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 def plan(**fields):
     spec = TrainingSpec(script="train.py", **fields)
     wanted = candidates(spec, [supply(Service.COMPUTE)])
-    return Plan(spec=spec, candidates=rank(wanted, {}), refusals=wanted.refusals, made_at=NOW)
+    return Plan(spec=spec, candidates=rank(wanted.candidates, {}), refusals=wanted.refusals, made_at=NOW)
 
 
 def test_places_go_by_verdict_then_advice_then_price():
@@ -30,7 +31,7 @@ def test_places_go_by_verdict_then_advice_then_price():
         unknown: Fact(verdict=Verdict.FITS),
         cheap: Fact(verdict=Verdict.FITS, obtainability=0.2),
     }
-    ranked = [one.place for one in rank(found, facts)]
+    ranked = [one.place for one in rank(found.candidates, facts)]
     assert ranked[:3] == [advised.place, unknown.place, cheap.place]
     assert ranked[-1] == short.place
 
@@ -39,7 +40,7 @@ def test_regions_keep_the_users_order_whatever_they_cost():
     for asked in (["us-east4", "us-central1"], ["us-central1", "us-east4"]):
         market = attrs.evolve(supply(Service.COMPUTE), regions=tuple(asked))
         found = candidates(TrainingSpec(script="t.py", gpu="L4:2"), [market])
-        places = (catalog.region_of(one.place) for one in rank(found, {}))
+        places = (catalog.region_of(one.place) for one in rank(found.candidates, {}))
         assert list(dict.fromkeys(one for one in places if one in asked)) == asked
 
 

@@ -7,10 +7,11 @@ import attrs
 from gputrain import CapacityError, NoPlacementError, PermissionDeniedError, QuotaExceededError, TrainingSpec
 from gputrain.catalog import Service
 from gputrain.errors import Scope
-from gputrain.planning import Fact, Failover, Plan, candidates, weigh
+from gputrain.planning import Fact, Failover, candidates, weigh
 from gputrain.planning.attempts import refused
 from gputrain.planning.failover import StopReason
 from gputrain.quota import EVERYWHERE, LimitSource, QuotaReading, Verdict
+from gputrain.trainer import Plan
 from gputrain.trainer.no_placement import placement_error
 from tests.each import each
 from tests.market import supply
@@ -26,12 +27,10 @@ def reading(limit, *, metric="NVIDIA_L4_GPUS", where="us-central1", usage=None, 
     )  # fmt: skip
 
 
-def planned(fact_of, *, now=NOW):
+def planned(fact_of):
     wanted = candidates(SPEC, [MARKET])
     found = weigh(wanted, {one: fact for one in wanted.candidates if (fact := fact_of(one)) is not None})
-    return Plan(
-        spec=SPEC, candidates=found.candidates, refusals=found.refusals, made_at=NOW, shown_at=now
-    )  # fmt: skip
+    return Plan(spec=SPEC, candidates=found.candidates, refusals=found.refusals, made_at=NOW)
 
 
 def in_us_central1(one):

@@ -59,7 +59,7 @@ def test_every_fault_of_a_list_is_told_at_once():
 def test_a_region_that_is_likely_misspelt_is_told_by_the_plan(cloud, backend, now, script):
     def notes(name, *regions):
         trainer = Trainer(backend(name, regions=regions), now=now)
-        notes = trainer.plan(script, gpu="L4:2", max_run_duration="1h").plan.notes
+        notes = trainer.plan(script, gpu="L4:2", max_run_duration="1h").notes
         return [one for one in notes if "spelt" in one]
 
     told = ["the catalog knows of nothing in us-centrl1; us-central1 is spelt most like it"]

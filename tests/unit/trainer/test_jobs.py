@@ -138,7 +138,7 @@ def test_a_listener_is_told_of_a_job_from_its_submit_on_and_a_roll_until_it_is_c
         assert all(one.wait(30) for one in told.values())
         assert set(ids) == {job.id}
         roll.close()
-        assert not trainer._rolls
+        assert not trainer.planner.feeds
         after = trainer.submit(script, gpu="L4:1", max_run_duration="1h")
         roll.refresh()
         assert after.id not in ids

@@ -11,8 +11,7 @@ from gputrain.backends.vertex import VertexAI
 from gputrain.backends.vertex.settings import NfsMount, ReductionServer
 from gputrain.errors import SpecError
 from gputrain.jobstore import JobRecord, JobRef, Option
-from gputrain.planning import candidates
-from gputrain.planning.plan import rank
+from gputrain.planning import candidates, rank
 from gputrain.spec import TrainingSpec
 from tests.each import each
 
@@ -113,7 +112,7 @@ def test_any_region_is_the_cheapest_first_after_those_that_are_named():
     spec = TrainingSpec(script="train.py", gpu="H100:8", provisioning_model="spot")
     for regions in (["any"], ["us-central1", "any"]):
         found = candidates(spec, [VertexAI("my-project", regions=regions).supply])
-        ranked = rank(found, {})
+        ranked = rank(found.candidates, {})
         priced = [one.price_usd_h for one in ranked[len(regions) - 1 :] if one.price_usd_h is not None]
         assert len({one.place for one in ranked}) > 10
         assert priced == sorted(priced)
