@@ -209,7 +209,7 @@ def young() -> Iterator[Measure]:
         trainer = Trainer(backend, now=lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc))
         minutes = list[int]()
         jobs = trainer.jobs()
-        tells = [Changes(job, job.now).telling(lambda event: told.update([event.state])) for job in jobs]
+        tells = [Changes(job).telling(lambda event: told.update([event.state])) for job in jobs]
         cloud.dispatcher.requests.clear()
         for minute in range(MINUTES):
             if minute == 2:

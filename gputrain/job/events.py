@@ -1,4 +1,4 @@
-"""What happens to a job, for programs, logs and traces: small, typed, and the same as JSON for ever."""
+"""Changes of a job, for programs, logs and traces."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from gputrain.times import plain
 from gputrain.tracing import trace
 
 if TYPE_CHECKING:
-    from gputrain.job.facts import Facts
+    from gputrain.job.job import Job
 
 VERSION = 1
 Kind = Literal["seen", "state", "place"]
+log = logging.getLogger("gputrain")
 
 
 @attrs.frozen(kw_only=True)
 class JobEvent(TableDisplay):
     """One change of a job.
 
-    The first that a listener gets is ``seen``: how the job stands. Then one follows each change that a look
-    met; what came and went between two looks is not told.
+    The first that a listener gets is ``seen``: the present state. Then comes one for each change that a look
+    found; what came and went between two looks is left out.
     """
 
     kind: Kind
-    """``state``: it stands otherwise, or has started again. ``place``: it has gone on elsewhere."""
+    """``state``: it changed, or the job was started again. ``place``: it continues elsewhere."""
     uri: str
     id: str
     state: State
@@ -51,40 +52,34 @@ class JobEvent(TableDisplay):
 
 Listener = Callable[[JobEvent], object]
 
-log = logging.getLogger("gputrain")
-
 
 class Changes:
-    """Tells one job's changes apart: an event where something is other than it was."""
+    """Finds what has changed of one job since the last call."""
 
-    def __init__(self, job: Facts, now: Callable[[], datetime]) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
-        self._now = now
         self._last: JobEvent | None = None
 
     def telling(self, listener: Listener) -> Callable[[], None]:
-        """What tells a listener of what has changed since it was called last; what it raises is logged."""
+        """Calls a listener with what has changed since the last call; what it raises is logged."""
 
         def tell() -> None:
             event = self.next()
-            if event is None:
-                return
-            try:
-                listener(event)
-            except Exception:
-                log.exception("a listener failed; the job is watched on")
+            if event is not None:
+                try:
+                    listener(event)
+                except Exception:
+                    log.exception("a listener failed; the job is watched on")
 
         return tell
 
     def next(self) -> JobEvent | None:
         """What has changed since the last call; None: nothing."""
-        job, last = self._job, self._last
-        place = job.place
-        kind: Kind = "seen" if last is None else "place" if place != last.place else "state"
+        job, last, place = self._job, self._last, self._job.place
         if last is not None and (job.state, place, job.attempt) == (last.state, last.place, last.attempt):
             return None
         self._last = JobEvent(
-            kind=kind,
+            kind="seen" if last is None else "place" if place != last.place else "state",
             uri=job.uri,
             id=job.id,
             state=job.state,
@@ -93,20 +88,20 @@ class Changes:
             attempt=job.attempt,
             cost_usd=job.cost_usd,
             failure=job.failure,
-            at=self._now(),
+            at=job.now(),
         )
         return self._last
 
 
-def tell(job: Facts, before: State) -> None:
-    """Log that a job stands otherwise; the record's ``gputrain`` holds the event as JSON types.
+def log_change(job: Job, before: State) -> None:
+    """Log a change of state; the log record's ``gputrain`` holds the event as JSON types.
 
-    Its end is traced as one span, from when ranks first ran to when it ended.
+    The end is traced as one span, from when ranks first ran to when the job ended.
     """
     if log.isEnabledFor(logging.INFO):
-        event = Changes(job, job.now).next()
-        told = {} if event is None else {**event.to_dict(), "kind": "state", "before": before.value}
-        log.info("%s is %s", job.id, job.state, extra={"gputrain": told})
+        event = Changes(job).next()
+        facts = {} if event is None else {**event.to_dict(), "kind": "state", "before": before.value}
+        log.info("%s is %s", job.id, job.state, extra={"gputrain": facts})
     if job.state.is_terminal:
-        facts = {"gputrain.job.uri": job.uri, "gputrain.job.state": job.state.value}
-        trace("gputrain.job", job.started_at, job.ended_at, facts, is_error=job.state is not State.SUCCEEDED)
+        names = {"gputrain.job.uri": job.uri, "gputrain.job.state": job.state.value}
+        trace("gputrain.job", job.started_at, job.ended_at, names, is_error=job.state is not State.SUCCEEDED)

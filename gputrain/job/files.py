@@ -14,7 +14,6 @@ from gputrain.errors import RequestError, TransientError
 
 CHUNK_BYTES = 32 << 20
 """What is read in one call, and read again where that fails."""
-
 Progress = Callable[[int, int], None]
 """Called with the bytes that have come and the total."""
 
@@ -78,10 +77,10 @@ class JobFiles(TextDisplay):
         with open(part, "wb") as out:
             while left := file.size - out.tell():
                 content = self._reader().read_file(self.uri, file, out.tell(), min(left, CHUNK_BYTES))
-                out.write(content)
-                shown(len(content))
                 if not content:
                     break
+                out.write(content)
+                shown(len(content))
         if left:
             part.unlink()
             raise TransientError(f"{file.name} changed while it was downloaded", fix="download it again")
@@ -90,7 +89,7 @@ class JobFiles(TextDisplay):
     def _reader(self) -> Backend:
         if self._backend is None or not self.uri:
             fix = "wait until it runs; or attach to it with the backend that runs it"
-            raise RequestError("where the job's files are is not known here", fix=fix)
+            raise RequestError("the place of the job's files is not known here", fix=fix)
         return self._backend
 
 

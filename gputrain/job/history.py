@@ -1,16 +1,15 @@
-"""Where a job was asked for, as its record tells: candidates and a ledger, at that day's prices."""
+"""Where a job was tried, from its record: candidates and a ledger, at that day's prices."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 
 from gputrain import causes
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.jobstore import JobRecord, Launch, Option
-from gputrain.planning import Attempt, Candidate, Ledger, Outcome
+from gputrain.jobstore import Attempt, JobRecord, Launch, Option, PastAttempt
+from gputrain.planning import Attempt as Answer, Candidate, Ledger, Outcome
 from gputrain.planning.attempts import accepted
 from gputrain.planning.candidates import paid_for
 from gputrain.spec import TrainingSpec
@@ -26,7 +25,7 @@ _AFTER_ALL = {
 
 
 def candidate_of(option: Option, price_usd_h: float | None, spec: TrainingSpec) -> Candidate | None:
-    """Where an option would have the job, at a price; None where a word of it is none of ours."""
+    """The candidate of an option, at a price; None where the record holds something else."""
     if not _COUNT.fullmatch(option.gpu_count):
         return None
     try:
@@ -53,33 +52,29 @@ def candidate_of(option: Option, price_usd_h: float | None, spec: TrainingSpec) 
 
 
 def ledger_of(record: JobRecord, spec: TrainingSpec) -> Ledger:
-    """Every place that a record knows to have been asked, and what it answered."""
-    return Ledger(_rows(record, spec))
+    """Every place that a record says was tried, and what it answered."""
+    rows: list[Answer] = []
 
+    def add(one: Attempt | PastAttempt, outcome: Outcome, answer: str = "", after_s: float = 0.0) -> None:
+        candidate = candidate_of(one.option, one.price_usd_h, spec)
+        at = moment(one.at) + timedelta(seconds=after_s)
+        if candidate is not None and outcome is Outcome.ACCEPTED:
+            rows.append(accepted(candidate, at))
+        elif candidate is not None:
+            answer = answer or outcome.value
+            rows.append(Answer(candidate=candidate, at=at, outcome=outcome, answer=answer))
 
-def _rows(record: JobRecord, spec: TrainingSpec) -> Iterator[Attempt]:
     for past in record.history:
-        candidate = candidate_of(past.option, past.price_usd_h, spec)
-        if candidate is None:
-            continue
-        at, outcome = moment(past.at), _REFUSALS.get(past.outcome)
-        if outcome is not None:
-            yield Attempt(candidate=candidate, at=at, outcome=outcome, answer=past.message or past.outcome)
-            continue
-        yield accepted(candidate, at)
-        answer = _AFTER_ALL.get(past.outcome) or f"{causes.of(past.outcome).title}; it starts again"
-        yield Attempt(
-            candidate=candidate, at=at + timedelta(seconds=past.ran_s), outcome=Outcome.NO_ROOM, answer=answer
-        )
-    last = record.attempt
-    candidate = None if last is None else candidate_of(last.option, last.price_usd_h, spec)
-    if last is not None and candidate is not None:
-        if last.state is Launch.LAUNCHED:
-            yield accepted(candidate, moment(last.at))
+        if past.outcome in _REFUSALS:
+            add(past, _REFUSALS[past.outcome], past.message)
         else:
-            yield Attempt(
-                candidate=candidate, at=moment(last.at), outcome=Outcome.UNCLEAR, answer=Outcome.UNCLEAR.value
-            )
+            add(past, Outcome.ACCEPTED)
+            again = _AFTER_ALL.get(past.outcome) or f"{causes.of(past.outcome).title}; it starts again"
+            add(past, Outcome.NO_ROOM, again, past.ran_s)
+    if record.attempt is not None:
+        is_launched = record.attempt.state is Launch.LAUNCHED
+        add(record.attempt, Outcome.ACCEPTED if is_launched else Outcome.UNCLEAR)
+    return Ledger(rows)
 
 
 def moment(seconds: float) -> datetime:

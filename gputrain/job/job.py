@@ -1,49 +1,70 @@
-"""`Job`: the handle of one job, in the process that submitted it or in any other."""
+"""`Job`: the handle of one job, in the process that submitted it or in any other.
+
+As JSON types it has the same keys in Python, on the command line, in events and in log records: times are
+ISO 8601, durations seconds, prices US dollars; what is not known is null.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import timedelta
-from typing import Any
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Literal, get_args
 
-from gputrain.backends.base import Backend
+import attrs
+
+from gputrain.backends.base import Backend, LogLine, Status
 from gputrain.code import folder_of
 from gputrain.code.bundle import missed
 from gputrain.code.entry import arguments_from_here, lacked
-from gputrain.display.live import ProgressWord, View, choose
-from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
-from gputrain.fields import check, invalid
-from gputrain.job.events import Changes, Listener
-from gputrain.job.logs import LogReading, without_cause
-from gputrain.job.result import Result, ended
+from gputrain.display.live import ProgressWord, Status as ShownStatus, choose, job_status
+from gputrain.display.table import Table, TableDisplay
+from gputrain.errors import GputrainError, JobFailedError, JobTimeoutError, RequestError, TransientError
+from gputrain.fields import Field, check, invalid, read_whole, word
+from gputrain.google.endpoints import on_trial
+from gputrain.job.events import Changes, Listener, log_change
+from gputrain.job.files import JobFiles
+from gputrain.job.history import candidate_of, ledger_of, moment
+from gputrain.job.logs import JobLog, LineFilter, count_of, pattern, without_cause
+from gputrain.job.result import Result, ended, told
 from gputrain.job.stacks import Stacks, ask
-from gputrain.job.watcher import (
-    BLIND_FOR_AT_MOST_S,
-    STOP_WITHIN_S,
-    WATCHER,
-    JobFuture,
-    StopEvent,
-    Watching,
-    pause_s,
-    pausing,
-)
-from gputrain.jobstore import JobRecord, JobRef, Stored
-from gputrain.lifecycle import State
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, JobFuture, StopEvent, Watching, pause_s, pausing
+from gputrain.jobstore import JobRecord, JobRef, Launch, Stored, read_spec
+from gputrain.lifecycle import Failure, State
+from gputrain.metrics import Metrics
 from gputrain.orchestration.context import Context
-from gputrain.spec.duration import seconds_of
+from gputrain.orchestration.launcher import JUST_LAUNCHED, act
+from gputrain.orchestration.look import Found, grace_s_of, look, look_many
+from gputrain.orchestration.options import remaining
+from gputrain.orchestration.reconciler import Nothing, state_of
+from gputrain.orchestration.steps import cancel
+from gputrain.planning import Candidate, Ledger
+from gputrain.spec import TrainingSpec
+from gputrain.spec.duration import Moment, parse_moment, seconds_of
+from gputrain.text import hide_secrets, redacted
+from gputrain.times import picked, plain
 
 log = logging.getLogger("gputrain")
+MetricsWord = Literal["script", "gpu"]
+_OF = {"of": Field(word(*get_args(MetricsWord)), "'script' or 'gpu'", "job.metrics('gpu')", is_needed=True)}
 
 
-class Job(LogReading):
+class Job(TableDisplay):
     """A job that was submitted, here or anywhere.
 
     Made by ``trainer.submit`` and `gputrain.attach`. Its ``uri`` is a string that any process can attach to.
     Losing the handle, or the process that holds it, does not touch the job.
+
+    Args:
+        ref: its name.
+        context: how it is inspected; or what makes that when it is first needed.
+        stored: its record, where it was just read or written.
+        named: makes a job from its name, for a pickled one.
     """
 
     def __init__(
@@ -54,8 +75,349 @@ class Job(LogReading):
         stored: Stored | None = None,
         named: Callable[[str], Job],
     ) -> None:
-        super().__init__(ref, context, stored)
+        self.ref = ref
+        self._context_or_opener = context
         self._named = named
+        self._stored = stored
+        self._found: Found | None = None
+        self._seen = Status()
+        self._state = State.QUEUED
+        if stored is not None and stored.record.has_ended:
+            self._state = state_of(stored.record.result)
+        self._lock = threading.RLock()
+        self.point: Mapping[str, Any] = {}
+        """Which point of an experiment it runs; empty for a job of none."""
+
+    @property
+    def _context(self) -> Context:
+        if not isinstance(self._context_or_opener, Context):
+            self._context_or_opener = self._context_or_opener()
+        return self._context_or_opener
+
+    @cached_property
+    def _log(self) -> JobLog:
+        return JobLog(self)
+
+    @property
+    def _record(self) -> JobRecord | None:
+        """As it was read last; None where it cannot be read."""
+        if self._stored is None:
+            try:
+                self._stored = self._context.jobs.read(self.id)
+            except GputrainError as error:
+                log.warning("the record of %s could not be read: %s", self.id, error.what)
+        return None if self._stored is None else self._stored.record
+
+    @property
+    def _end(self) -> JobRecord | None:
+        """Its record, once that says how the job ended."""
+        return self._record if self._record is not None and self._record.has_ended else None
+
+    @property
+    def _reading(self) -> tuple[Backend | None, JobRecord | None]:
+        """The backend of its attempt, where it has one that is set up here, and its record."""
+        record = self._record
+        return None if record is None else self._context.backends.get(record.backend), record
+
+    def now(self) -> datetime:
+        """The time by the trainer's clock."""
+        return self._context.now()
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait by the trainer's clock."""
+        self._context.sleep(seconds)
+
+    @property
+    def poll_s(self) -> float:
+        """Seconds between two looks."""
+        backend, _ = self._reading
+        if backend is not None:
+            return backend.poll_s
+        return min((one.poll_s for one in self._context.backends.values()), default=5.0)
+
+    @property
+    def uri(self) -> str:
+        """The name of the job: ``gputrain.attach(uri)`` finds it again, in any process, on any day."""
+        return self.ref.uri
+
+    @property
+    def state(self) -> State:
+        """The state at the last look; `refresh` looks anew."""
+        return self._state
+
+    @property
+    def id(self) -> str:
+        """The unique name of the job, which is in the names of its machines."""
+        return self.ref.name
+
+    @property
+    def name(self) -> str:
+        """The name of its spec; its `id` where the spec has none, or cannot be read."""
+        spec = self.spec
+        return self.id if spec is None or spec.name is None else spec.name
+
+    @property
+    def backend(self) -> str:
+        """The backend of its attempt, or of its last one; empty: none yet."""
+        return "" if self._record is None else self._record.backend
+
+    @property
+    def spec(self) -> TrainingSpec | None:
+        """What was asked for; a function is the script that was made of it. None where it cannot be read."""
+        record = self._record
+        try:
+            return None if record is None else read_spec(record.spec, self.id)
+        except GputrainError as error:
+            log.info("%s", error)
+            return None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Those of its spec."""
+        return {} if self.spec is None else self.spec.labels
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was first submitted; None where that cannot be read."""
+        return moment(self._record.created_at) if self._record is not None else None
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """Where it was placed last; None where it has no place yet."""
+        record, spec = self._record, self.spec
+        if record is None or spec is None:
+            return None
+        last = record.attempt or next((one for one in reversed(record.history) if one.has_run), None)
+        left = remaining(record, spec) or spec
+        return None if last is None else candidate_of(last.option, last.price_usd_h, left)
+
+    @property
+    def attempts(self) -> Ledger:
+        """Every place that was tried, oldest first, and what it answered."""
+        record, spec = self._record, self.spec
+        return Ledger() if record is None or spec is None else ledger_of(record, spec)
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When ranks of its present attempt first ran; None before."""
+        end = self._end
+        return moment(end.started_at) if end is not None and end.started_at else self._seen.started_at
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it ended; None before."""
+        end = self._end
+        if end is not None and end.ended_at:
+            return moment(end.ended_at)
+        return self._seen.ended_at if self._state.is_terminal else None
+
+    @property
+    def detail(self) -> str:
+        """A few words on its state, in the platform's own terms."""
+        end = self._end
+        return self._seen.detail if end is None else end.detail
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it ended without success; None before, and where it succeeded."""
+        end = self._end
+        if end is not None:
+            return end.failure
+        return self._seen.failure if self._state.is_terminal else None
+
+    @property
+    def attempt(self) -> int:
+        """Which start of the job was seen last: 0 for the first, one more with each restart."""
+        restarts = 0 if self._end is not None else self._seen.restarts
+        return restarts if self._record is None else self._record.restarts + restarts
+
+    @property
+    def place(self) -> str:
+        """Where its attempt is, or its last one was."""
+        last = None if self._record is None else self._record.last
+        return "" if last is None else last.option.place
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The names of the machines of its present attempt, by node; empty where none bills."""
+        record, placed = self._record, self.candidate
+        is_billed = placed is not None and placed.provisioning_model is not None
+        return record.attempt.names if is_billed and record is not None and record.attempt else ()
+
+    @property
+    def outputs(self) -> JobFiles:
+        """Its results: their ``uri``, `JobFiles.list` and `JobFiles.download`."""
+        return self._files("output_dir")
+
+    @property
+    def checkpoints(self) -> JobFiles:
+        """Its state between attempts, as `outputs`."""
+        return self._files("checkpoint_dir")
+
+    def _files(self, field: str) -> JobFiles:
+        (backend, record), spec = self._reading, self.spec
+        uri = (None if spec is None else getattr(spec, field)) or ""
+        if record is not None and backend is not None:
+            with suppress(GputrainError):  # of another host
+                uri = backend.place(record, field, uri)
+        return JobFiles(uri=uri, backend=backend)
+
+    @property
+    def trial(self) -> str:
+        """The address of the emulator that runs it; empty: none does."""
+        return self._context.trial
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long ranks have been running, all attempts together, at least 0; None before they start."""
+        before_s = sum(one.ran_s for one in self._record.history) if self._record is not None else 0.0
+        if self.started_at is None:
+            return timedelta(seconds=before_s) if before_s else None
+        this = (self.ended_at or self.now()) - self.started_at  # a clock may be behind the job's
+        return timedelta(seconds=before_s) + max(this, timedelta(0))
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars spent so far, at the dated price of the plan; None: unknown.
+
+        Of an attempt that is over, with what its machines took before ranks ran, as far as that is known.
+        """
+        record = self._record
+        if record is None or record.last is None or record.last.price_usd_h is None:
+            return None
+        if record.has_ended or record.attempt is None:
+            return record.used_usd
+        ranks_s = 0.0
+        if self.started_at is not None:
+            ranks_s = ((self.ended_at or self.now()) - self.started_at).total_seconds()
+        return record.used_usd + record.last.price_usd_h * max(0.0, ranks_s, self._seen.ran_s) / 3600
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that is known of the job, as JSON types; the command line prints the same."""
+        candidate, spec = self.candidate, self.spec
+        return {
+            **picked(self, "uri id name"),
+            "backend": self.backend or None,
+            "project": self.ref.project or None,
+            "place": self.place or None,
+            **picked(self, "state detail labels created_at started_at ended_at"),
+            "duration_s": plain(self.duration),
+            **picked(self, "cost_usd failure"),
+            "outputs": self.outputs.uri or None,
+            "checkpoints": self.checkpoints.uri or None,
+            "candidate": None if candidate is None else candidate.placed(),
+            "attempts": [
+                {**picked(one.candidate, "backend place"), **picked(one, "at outcome answer")}
+                for one in self.attempts
+            ],
+            "spec": None if spec is None else _without_secrets(spec.to_dict()),
+        }
+
+    @property
+    def table(self) -> Table:
+        """The job in a few rows."""
+        shown = told(self.ref, self._state, self.candidate, self.duration, self.detail)
+        cost = self.cost_usd
+        more = {
+            "cost": f"${cost:,.2f}" if cost else "",
+            "resources": ", ".join(self.machines),
+            "outputs": self.outputs.uri,
+            "checkpoints": self.checkpoints.uri,
+        }
+        rows = (*shown.rows, *((name, text) for name, text in more.items() if text))
+        return attrs.evolve(shown, title=f"{shown.title}{on_trial(self.trial)}", rows=rows)
+
+    def refresh(self) -> Status:
+        """Look at the job once; what was seen, with the job's state, which is None where it is not known.
+
+        Raises:
+            JobLostError: it has no record.
+            TransientError: it could not be inspected now; the state stays what it was.
+        """
+        if not (self._state.is_terminal and self._found is not None):
+            self._take(look(self._context, self.id))
+        assert self._found is not None, "it was just inspected"
+        return attrs.evolve(self._seen, state=self._found.state)
+
+    @property
+    def platform(self) -> str:
+        """Where its record lies: jobs of one store are inspected together."""
+        return self._context.jobs.documents.uri
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is, or was, a job: a submit that failed leaves a record only."""
+        record = self._record
+        return record is None or not record.has_ended or record.was_taken
+
+    @property
+    def has_step(self) -> bool:
+        """Whether the last look found something for `supervise` to do."""
+        return self._found is not None and not isinstance(self._found.action, Nothing)
+
+    @staticmethod
+    def refresh_many(jobs: Sequence[Job]) -> list[Exception | None]:
+        """Look at many jobs by a few calls; the error of each that could not be seen."""
+        errors: dict[int, Exception | None] = {}
+        groups: dict[int, list[Job]] = {}
+        for job in jobs:
+            groups.setdefault(id(job._context.jobs), []).append(job)
+        for group in groups.values():
+            ids = list(dict.fromkeys(job.id for job in group))
+            try:
+                found: Mapping[str, Found | Exception] = look_many(group[0]._context, ids)
+            except Exception as error:  # noqa: BLE001  # reported to each waiter: it must not end their thread
+                found = dict.fromkeys(ids, error)
+            for job in group:
+                one = found[job.id]
+                errors[id(job)] = one if isinstance(one, Exception) else None
+                if isinstance(one, Found):
+                    job._take(one)
+        return [errors[id(job)] for job in jobs]
+
+    def _take(self, found: Found) -> None:
+        with self._lock:
+            before = self._state
+            self._found, self._stored, self._seen = found, found.stored, found.status
+            if found.state is not None and not before.is_terminal:
+                self._state = found.state
+        if self._state is not before:
+            log_change(self, before)
+
+    def supervise(self) -> bool:
+        """Take the one step that the last look calls for: adopt the job, end it, or launch it again.
+
+        `wait` does so by itself, in any process whose backends are set as those that made the job; others
+        only watch. True where this call launched it.
+        """
+        found = self._found
+        if found is None:
+            return False
+        done = act(self._context, found)
+        if done is found:
+            return False
+        self._take(done)
+        attempt = done.stored.record.attempt
+        is_launched = attempt is not None and attempt.state is Launch.LAUNCHED
+        is_mine = is_launched and done.status is JUST_LAUNCHED  # else another process was quicker
+        if is_mine:
+            log.warning("%s is launched again, at %s", self.uri, self.place)
+        return is_mine
+
+    def cancel(self) -> None:
+        """Stop the job; its ranks may save first. Cancelling twice is cancelling once."""
+        stored = cancel(self._context, self.id, grace_s_of(self.spec))
+        if stored is None:
+            self.refresh()  # it raises that there is no such job
+            return
+        with self._lock:
+            before, self._stored = self._state, stored
+            if stored.record.has_ended:
+                self._state = state_of(stored.record.result)
+            elif not before.is_terminal:
+                self._state = State.STOPPING
+        if self._state is not before:
+            log_change(self, before)
 
     def wait(
         self,
@@ -65,34 +427,53 @@ class Job(LogReading):
         stop: StopEvent | None = None,
         on_change: Listener | None = None,
     ) -> State:
-        """Wait for the end, showing logs, metrics and cost while it comes.
+        """Wait for the end, showing logs, metrics and cost meanwhile.
 
         Args:
-            timeout: seconds (``"2h"``, or a timedelta) after which to stop waiting; the job goes on.
+            timeout: seconds (``"2h"``, or a timedelta) after which to stop waiting; the job continues.
             progress: ``auto`` (rich text in a terminal, html in a notebook, otherwise nothing), ``rich``,
                 ``plain`` or ``none``; ``$GPUTRAIN_PROGRESS`` sets it for a whole process.
-            stop: a `threading.Event`; once it is set, the waiting ends at once.
-            on_change: called with a `JobEvent` for how the job stands, and for each change; an
-                `Exception` of it is logged.
+            stop: a `threading.Event`; once it is set, the waiting ends.
+            on_change: called with a `JobEvent` for the present state, and for each change; an `Exception`
+                of it is logged.
 
         Returns:
             The terminal state. A failed job raises only in `result`.
 
         Raises:
             JobTimeoutError: the timeout passed first.
-            StoppedError: ``stop`` was set first; the job goes on.
+            StoppedError: ``stop`` was set first; the job continues.
             KeyboardInterrupt: Ctrl-C: the watching ends, the job does not; the message says how to attach.
         """
         check("wait(...)", stop=stop, on_change=on_change)
         limit_s = None if timeout is None else seconds_of(timeout)
         shown = choose(progress, State)
-        looked = (lambda: None) if on_change is None else Changes(self, self.now).telling(on_change)
+        report: Callable[[], object] = str if on_change is None else Changes(self).telling(on_change)
+        sleep = self._sleep if stop is None else pausing(stop)
+        started = last_sight = time.monotonic()
         try:
-            if stop is not None and shown.is_quiet:
-                state = self._aside(stop, limit_s, looked)  # whose looks take long, too, are left at once
-            else:
-                state = self._to_the_end(shown, stop, limit_s, looked)
-            return state
+            while True:
+                pause = pause_s(self.poll_s, time.monotonic() - started)
+                try:
+                    self.refresh()
+                    report()
+                    self.supervise()
+                    for lines in () if shown.is_quiet else self._log.news():
+                        shown.lines(without_cause(lines))
+                    last_sight = time.monotonic()
+                except TransientError as error:
+                    if time.monotonic() - last_sight > BLIND_FOR_AT_MOST_S:
+                        raise
+                    pause = max(pause, error.retry_after_s or 0.0)
+                if not shown.is_quiet:
+                    shown.status(self._shown_status())
+                if self._state.is_terminal:
+                    return self._state
+                if limit_s is not None and time.monotonic() - started > limit_s:
+                    what = f"{self.id} is still {self.state.value} after {limit_s:g} s; it keeps running"
+                    fix = f"wait longer, or later: `gputrain wait {self.uri}`"
+                    raise JobTimeoutError(what, fix=fix, uri=self.uri)
+                sleep(pause if limit_s is None else min(pause, limit_s))
         except KeyboardInterrupt as pressed:
             if type(pressed) is not KeyboardInterrupt:  # a listener's own, or that of a handler
                 raise
@@ -101,69 +482,22 @@ class Job(LogReading):
         finally:
             shown.close()
 
-    def _to_the_end(
-        self, shown: View, stop: StopEvent | None, limit_s: float | None, looked: Callable[[], None]
-    ) -> State:
-        sleep = self._context.sleep if stop is None else pausing(stop)
-        started = last_sight = time.monotonic()
-        is_seen = not shown.is_quiet
-        while True:
-            pause = pause_s(self.poll_s, time.monotonic() - started)
-            try:
-                self.refresh()
-                looked()
-                self.supervise()
-                for lines in self._news() if is_seen else ():
-                    shown.lines(without_cause(lines))
-                last_sight = time.monotonic()
-            except TransientError as error:
-                if time.monotonic() - last_sight > BLIND_FOR_AT_MOST_S:
-                    raise
-                pause = max(pause, error.retry_after_s or 0.0)
-            if is_seen:
-                shown.status(self._shown_status())
-            if self.state.is_terminal:
-                return self.state
-            if limit_s is not None and time.monotonic() - started > limit_s:
-                raise self._too_long(limit_s)
-            sleep(pause if limit_s is None else min(pause, limit_s))
-
-    def _aside(self, stop: StopEvent, limit_s: float | None, looked: Callable[[], None]) -> State:
-        """As `_to_the_end` in silence, with the looks in the thread that all share."""
-        started, done = time.monotonic(), threading.Event()
-        ends: list[Exception | None] = []
-
-        def tell(error: Exception | None) -> None:
-            try:
-                if error is None:
-                    looked()
-            finally:  # whatever a listener raises
-                if error is not None or self.state.is_terminal:
-                    ends.append(error)
-                    done.set()
-
-        drop = WATCHER.watch(self, tell)
-        try:
-            while not done.wait(STOP_WITHIN_S):
-                if stop.is_set():
-                    pausing(stop)(0.0)
-                if limit_s is not None and time.monotonic() - started > limit_s:
-                    raise self._too_long(limit_s)
-        finally:
-            drop()
-        if ends[0] is not None:
-            raise ends[0]
-        return self.state
-
-    def _too_long(self, limit_s: float) -> JobTimeoutError:
-        what = f"{self.id} is still {self.state.value} after {limit_s:g} s; it keeps running"
-        fix = f"wait longer, or later: `gputrain wait {self.uri}`"
-        return JobTimeoutError(what, fix=fix, uri=self.uri)
+    def _shown_status(self) -> ShownStatus:
+        return job_status(
+            title=self.id,
+            state=self._state,
+            elapsed=self.duration or timedelta(0),
+            detail=self.detail,
+            metrics=self._log.reports.metrics,
+            gpu_busy=self._log.machines.busy,
+            cost_usd=self.cost_usd,
+            failure=self.failure,
+        )
 
     def result(
         self, timeout: float | str | timedelta | None = None, *, stop: StopEvent | None = None
     ) -> Result:
-        """Wait for the end in silence and return how it went.
+        """Wait for the end, and return how the job succeeded.
 
         Raises:
             JobFailedError: with the first failing rank's own traceback.
@@ -174,96 +508,179 @@ class Job(LogReading):
         return self._outcome()
 
     def future(self) -> Future[Result]:
-        """The result as a future of the caller's own: to cancel it ends this watching, and never the job.
+        """The result as a future. Cancelling it ends this watching, and never the job.
 
         What waits for futures waits for jobs: `concurrent.futures.as_completed`, `asyncio.wrap_future`.
-        All of a process share one thread that looks, for each platform.
+        One thread of the process looks at all jobs of a platform.
         """
         return JobFuture.of(self, self._outcome)
 
     def __await__(self) -> Generator[Any, None, Result]:
         """As `result`, in an event loop. Cancelling it, or a timeout around it, leaves the job alone."""
-        import asyncio  # whoever awaits has it
+        import asyncio  # who awaits has it
 
         return asyncio.wrap_future(self.future()).__await__()
 
     def watch(self, listener: Listener) -> Watching:
-        """Tell a listener how the job stands, and each change, from a thread of ours until it ends.
+        """Call a listener with the present state and each change, from a thread of ours, until the job ends.
 
         >>> with job.watch(print): ...                                                # doctest: +SKIP
         """
         check("watch(...)", listener=listener)
-        return Watching.of(self, Changes(self, self.now), listener)
+        return Watching.of(self, Changes(self), listener)
 
     def _outcome(self) -> Result:
         """The result of a job that has ended. Raises as `result`."""
-        state = self._state
-        if state is State.SUCCEEDED:
-            took, cost = self.duration, self.cost_usd
+        if self._state is State.SUCCEEDED:
             return Result(
                 uri=self.uri,
-                state=state,
-                duration=took,
-                cost_usd=cost,
+                state=self._state,
+                duration=self.duration,
+                cost_usd=self.cost_usd,
                 attempt=self.attempt,
                 read=lambda: (self.metrics(), self.gpu_busy),
             )
-        silence = self._silence() if state is State.EXPIRED else None
-        error = ended(self.ref, state, self.failure, self.detail, silence)
-        if isinstance(error, JobFailedError) and "NotFoundError: " in error.traceback and self.spec:
+        silence = self._log.silence() if self._state is State.EXPIRED else None
+        error = ended(self.ref, self._state, self.failure, self.detail, silence)
+        spec = self.spec
+        if isinstance(error, JobFailedError) and "NotFoundError: " in error.traceback and spec:
             is_sent = self.candidate is None or self.candidate.provisioning_model is not None
-            mend = "" if self.spec.runs_image else missed(folder_of(self.spec), error.traceback)
-            record, backend = self._record, self._backend
+            backend, record = self._reading
             python = "" if record is None or backend is None else backend.python(record)
-            mend = mend or lacked(self.spec, error.traceback, is_sent=is_sent, python=python)
-            mend = mend or next(arguments_from_here(self.spec, folder_of(self.spec)), "")
-            error.fix = f"{mend}; {error.fix}" if mend else error.fix
+            fix = "" if spec.runs_image else missed(folder_of(spec), error.traceback)
+            fix = fix or lacked(spec, error.traceback, is_sent=is_sent, python=python)
+            fix = fix or next(arguments_from_here(spec, folder_of(spec)), "")
+            error.fix = f"{fix}; {error.fix}" if fix else error.fix
         raise error
+
+    def logs(
+        self,
+        *,
+        rank: int | None = None,
+        since: Moment | None = None,
+        tail: int | None = None,
+        grep: str | None = None,
+        metrics: bool = False,
+        follow: bool = False,
+        stop: StopEvent | None = None,
+    ) -> Iterator[LogLine]:
+        """Log lines, oldest first, each once; read as the iterator advances, however long the log is.
+
+        Args:
+            rank: only this rank's lines; all ranks and agents by default.
+            since: only lines from then on; ``"10m"`` or a timedelta counts back from now.
+            tail: only the last so many lines, after the other filters.
+            grep: only lines in which this regular expression is found.
+            metrics: with the lines in which ranks report metrics, as they were written.
+            follow: continue until the job has ended, also where nothing can be read for some minutes.
+            stop: a `threading.Event` that ends the following.
+
+        Raises:
+            RequestError: ``grep`` is no regular expression.
+            SpecError: ``since`` is no moment, the job has no such ``rank``, or ``tail`` is below 0.
+            TransientError: while they are read, nothing could be; where it is followed, for five minutes.
+        """
+        check("logs(...)", stop=stop)
+        rank, tail = count_of("rank", rank), count_of("tail", tail)
+        wanted = LineFilter(
+            rank=rank,
+            since=None if since is None else parse_moment(since, self.now()),
+            grep=None if grep is None else pattern(grep),
+            metrics=metrics,
+        )
+        placed = None if rank is None else self.candidate
+        if rank is not None and placed is not None:
+            last = (placed.num_nodes + placed.missing_nodes) * placed.nproc_per_node - 1
+            if rank > last:
+                raise invalid("rank", rank, f"a rank of {self.id}: 0 to {last}", f"rank={last}")
+        return self._log.lines(wanted, tail, follow, stop)
+
+    def metrics(self, of: MetricsWord = "script") -> Metrics:
+        """What the script reported so far with ``session.report``; a long series is thinned.
+
+        Args:
+            of: ``script``, or ``gpu``: what machines measured every 15 s, as ``node0.gpu_busy`` (percent),
+                ``gpu_watts``, ``gpu_memory_mib``, ``gpu_celsius`` (the hottest), ``cpu_cores`` and
+                ``memory_mib`` of the ranks.
+
+        Raises:
+            SpecError: any other word.
+        """
+        of = read_whole("", _OF, {"of": of})["of"]
+        for _ in self._log.news():
+            pass
+        return self._log.machines.metrics if of == "gpu" else self._log.reports.metrics
+
+    @property
+    def gpu_busy(self) -> float | None:
+        """The share of the GPUs' time, while ranks ran, in which kernels ran: 0 to 1; None: unknown.
+
+        From the log, as far as `wait` or `metrics` has read it.
+        """
+        return self._log.machines.share
 
     def stacks(self, timeout: float | str | timedelta = 60.0) -> Stacks:
         """Where every rank stands: its Python stack, and the collective in which it waits. Disturbs none.
 
         Args:
-            timeout: seconds to wait for all nodes; those that have not answered by then are told.
+            timeout: seconds to wait for all nodes; those that have not answered by then are named.
 
         Raises:
             RequestError: no ranks of it run, or its platform has no way to ask them.
             JobTimeoutError: no node has answered.
         """
         state = self.refresh().state
-        # A platform may tell late that ranks run, whose lines are in the log already.
+        # A platform may report late that ranks run, whose lines are in the log already.
         if self.state.is_terminal or state in (None, State.QUEUED, State.INTERRUPTED):
+            what = f"{self.id} is {self.state.value}: no ranks of it run"
             raise RequestError(
-                f"{self.id} is {self.state.value}: no ranks of it run",
-                fix="ask while it runs; the stacks of one that hung are in its error and its log",
+                what, fix="ask while it runs; a job that hung has its stacks in its error and log"
             )
         nodes, limit_s = self.candidate.num_nodes if self.candidate else 1, seconds_of(timeout)
         if state is State.PROVISIONING:
             log.warning("%s is provisioning: its ranks may not run yet; asking for %g s", self.id, limit_s)
-        record, backend = self._attempt_and_backend()
-        return ask(record, backend, nodes, limit_s, self._context.sleep)
+        backend, record = self._with_machines()
+        return ask(record, backend, nodes, limit_s, self._sleep)
 
     def ssh_command(self, node: int = 0) -> str:
         """The command that opens a shell on a node.
 
         Raises:
             SpecError: the job has no such node.
-            RequestError: its backend lets nobody in, or it has no machines now.
+            RequestError: its backend has no shell, or it has no machines now.
         """
-        record, backend = self._attempt_and_backend()
+        backend, record = self._with_machines()
         last = len(record.attempt.names) - 1 if record.attempt else 0
         if not 0 <= node <= last:
             raise invalid("node", node, f"a node of {self.id}: 0 to {last}", "node=0")
         return backend.ssh_command(record, node)
 
-    def _attempt_and_backend(self) -> tuple[JobRecord, Backend]:
-        record, backend = self._record, self._backend
+    def _with_machines(self) -> tuple[Backend, JobRecord]:
+        backend, record = self._reading
         if record is None or backend is None or record.attempt is None:
             raise RequestError(f"{self.id} has no machines now", fix="wait until it runs")
-        return record, backend
+        return backend, record
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and other.uri == self.uri
+
+    def __hash__(self) -> int:
+        return hash(self.uri)
+
+    def __repr__(self) -> str:
+        known = self._context_or_opener
+        trial = on_trial(known.trial) if isinstance(known, Context) else ""
+        return f"<Job {self.uri} {self._state.value}{trial}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._named, (self.uri,), self._state
 
     def __setstate__(self, state: State) -> None:
         self._state = state
+
+
+def _without_secrets(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec, with what looks secret hidden: documents are printed and kept."""
+    shown: dict[str, Any] = redacted({name: one for name, one in spec.items() if name != "secrets"})
+    shown |= {"env": hide_secrets(spec["env"])} if "env" in spec else {}
+    return {name: shown.get(name, one) for name, one in spec.items()}  # its secrets are references

@@ -1,11 +1,11 @@
-"""One thread for each platform, that looks at every job there for whoever waits without a thread of his own.
+"""One thread for each platform, which looks at every job that is watched or awaited.
 
 ::
 
     future = job.future(); await job; job.watch(callback)      a thousand of them: one thread, shared looks
 
-A platform that answers slowly, or not at all, keeps no other's jobs from being seen. The threads are daemons
-and hold no job: whoever stops watching, or ends the process, stops nothing else.
+A platform that answers slowly does not delay the jobs of another. The threads are daemons and hold no job:
+to stop watching, or to end the process, stops nothing else.
 """
 
 from __future__ import annotations
@@ -27,18 +27,30 @@ from gputrain.job.events import Changes, Listener
 from gputrain.job.result import Result
 from gputrain.lifecycle import State
 
+log = logging.getLogger("gputrain")
+
 STOP_WITHIN_S = 0.05
-"""How soon a waiting ends that is told to stop."""
+"""How soon a set event ends a wait."""
+BLIND_FOR_AT_MOST_S = 300.0
+"""How long every look may fail, one after the other, before `Job.wait` gives up."""
+AGAIN_S = 30.0
+"""How soon a job is inspected again after a refusal: somebody logs in, or grants what is missing."""
+LONGEST_PAUSE_S = 0.3
+"""A platform whose looks cost nothing is looked at at least that often."""
+MOST_BUSY = 0.2
+"""The share of a core that looking at a platform may take, however many of its jobs are watched."""
+EACH_S = 0.01
+"""How much each job adds to the time between two looks at its platform: a thousand add 10 s."""
 
 
 class StopEvent(Protocol):
-    """What ends a waiting: a `threading.Event`."""
+    """What ends a wait: a `threading.Event`."""
 
     def is_set(self) -> bool: ...
 
 
 def is_stopped(stop: StopEvent, seconds: float) -> bool:
-    """Wait so long, or until the event is set; whether it is. Its own ``wait`` does not outlive a Ctrl-C."""
+    """Wait so long, or until the event is set; whether it is. (Its own ``wait`` may outlive a Ctrl-C.)"""
     until = time.monotonic() + seconds
     while not stop.is_set():
         if (left := until - time.monotonic()) <= 0:
@@ -57,36 +69,13 @@ def pausing(stop: StopEvent) -> Callable[[float], None]:
     return pause
 
 
-BLIND_FOR_AT_MOST_S = 300.0
-"""How long every look may fail, one after the other, before `Job.wait` gives up."""
-
-AGAIN_S = 30.0
-"""How soon a job is looked at again whose look was refused: somebody logs in, or grants what is missing."""
-
-LONGEST_PAUSE_S = 0.3
-"""A platform whose looks cost nothing is looked at that often for as long as the job lives, at the least."""
-
-
 def pause_s(poll_s: float, waited_s: float) -> float:
-    """Seconds until the next look: who has waited long may wait a little longer, and costs less meanwhile.
+    """Seconds until the next look, a little more after a long wait.
 
     >>> pause_s(0.03, 1.0), pause_s(0.03, 3600.0), pause_s(1.5, 3600.0)
     (0.03, 0.3, 1.5)
     """
     return max(poll_s, min(LONGEST_PAUSE_S, waited_s / 50))
-
-
-log = logging.getLogger("gputrain")
-
-MOST_BUSY = 0.2
-"""The share of a core that looking at a platform may take, however many of its jobs are watched."""
-
-EACH_S = 0.01
-"""How much later each job more has all of a platform looked at: a thousand are 10 s apart."""
-
-Tell = Callable[[Exception | None], None]
-"""Called after each look; with an error where the job cannot be looked at for long, and again as long as that
-lasts: it lives on, and is looked at until it has ended or is lost."""
 
 
 class Watchable(Protocol):
@@ -114,12 +103,12 @@ class Watchable(Protocol):
 class _Watch:
     number: int
     job: Watchable
-    tell: Tell
+    report: Callable[[Exception | None], None]
     since: float
     seen_at: float
     due: float = 0.0
     is_blind: bool = False
-    """Whether the last it was told is that the job cannot be looked at."""
+    """Whether its last report was that the job cannot be seen."""
     is_stepping: bool = False
     """Whether the other thread takes a step for it."""
 
@@ -132,7 +121,7 @@ class _Platform:
     changed: threading.Event = attrs.field(factory=threading.Event)
     watches: dict[int, _Watch] = attrs.field(factory=dict)
     steps: deque[_Watch] = attrs.field(factory=deque)
-    thread: threading.Thread | None = None
+    looker: threading.Thread | None = None
     stepper: threading.Thread | None = None
     is_warned: bool = False
 
@@ -142,25 +131,22 @@ class Watcher:
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self._lock = threading.RLock()  # a finalizer that ends a watching may run anywhere
+        self._lock = threading.RLock()
         self._platforms: dict[str, _Platform] = {}
 
-    def watch(self, job: Watchable, tell: Tell) -> Callable[[], object]:
-        """Look at a job until it has ended; what is returned ends the watching earlier.
+    def watch(self, job: Watchable, report: Callable[[Exception | None], None]) -> Callable[[], object]:
+        """Look at a job until it has ended; what is returned ends that earlier.
 
-        Raises:
-            RuntimeError: there is no room for another thread.
+        Args:
+            report: called after each look, with an error where the job could not be seen for long.
         """
-        now, name = time.monotonic(), job.platform
-        one = _Watch(next(self._numbers), job, tell, since=now, seen_at=now)
+        now = time.monotonic()
+        one = _Watch(next(self._numbers), job, report, since=now, seen_at=now)
         with self._lock:
-            platform = self._platforms.get(name) or _Platform(name)
-            if platform.thread is None or not platform.thread.is_alive():
-                thread = _thread(self._run, platform, f"gputrain watches {name}")
-                thread.start()
-                platform.thread = thread
-            self._platforms[name] = platform
+            platform = self._platforms.setdefault(job.platform, _Platform(job.platform))
             platform.watches[one.number] = one
+            if platform.looker is None or not platform.looker.is_alive():
+                platform.looker = _begin(self._look, platform, "watches")
         platform.changed.set()
         return lambda: self._drop(platform, one)
 
@@ -171,23 +157,24 @@ class Watcher:
         platform.changed.set()
         return was_there
 
-    def _run(self, platform: _Platform) -> None:
+    def _look(self, platform: _Platform) -> None:
         while True:
             with self._lock:
                 now = time.monotonic()
                 watches = list(platform.watches.values())
                 if not watches:
-                    platform.thread = None
+                    platform.looker = None
                     self._platforms.pop(platform.name, None)
                     return
-            due = [one for one in watches if one.due <= now and not one.is_stepping]
+            idle = [one for one in watches if not one.is_stepping]
+            due = [one for one in idle if one.due <= now]
             if not due:
-                next_due = min((one.due for one in watches if not one.is_stepping), default=now + 1.0)
+                next_due = min((one.due for one in idle), default=now + 1.0)
                 platform.changed.wait(max(0.001, next_due - now))
                 platform.changed.clear()
                 continue
             if len(watches) > 1:  # they are looked at together from now on
-                due = [one for one in watches if not one.is_stepping]
+                due = idle
             busy_s = time.thread_time()  # to wait for an answer keeps no core busy
             jobs = [one.job for one in due]
             for one, error in zip(due, jobs[0].refresh_many(jobs), strict=True):
@@ -197,16 +184,7 @@ class Watcher:
     def _seen(self, platform: _Platform, one: _Watch, error: Exception | None, of: int) -> None:
         now = time.monotonic()
         one.due = now + pause_s(one.job.poll_s, now - one.since) + EACH_S * (of - 1)
-        if isinstance(error, JobLostError):
-            self._end(platform, one, error)
-        elif error is not None:
-            is_passing = isinstance(error, TransientError)
-            again_s = (error.retry_after_s or 0.0) if isinstance(error, TransientError) else AGAIN_S
-            one.due = max(one.due, now + again_s)
-            if not is_passing or now - one.seen_at > BLIND_FOR_AT_MOST_S:
-                one.seen_at = now
-                _cannot_see(platform, one, error)
-        else:
+        if error is None:
             platform.is_warned = one.is_blind = False
             one.seen_at = now
             if one.job.has_step:
@@ -214,7 +192,19 @@ class Watcher:
             elif one.job.state.is_terminal:
                 self._end(platform, one, None)
                 return
-            _tell(one, None)
+            _report(one, None)
+        elif isinstance(error, JobLostError):
+            self._end(platform, one, error)
+        else:
+            is_passing = isinstance(error, TransientError)
+            again_s = (error.retry_after_s or 0.0) if isinstance(error, TransientError) else AGAIN_S
+            one.due = max(one.due, now + again_s)
+            if not is_passing or now - one.seen_at > BLIND_FOR_AT_MOST_S:
+                one.seen_at = now
+                if not one.is_blind and not platform.is_warned:  # once, until it is seen again
+                    log.warning("a job cannot be read, and may still run: %s", error)
+                platform.is_warned = one.is_blind = True
+                _report(one, error)
 
     def _step(self, platform: _Platform, one: _Watch) -> None:
         """Have the other thread take a step for a job: to launch it again may take long."""
@@ -222,8 +212,7 @@ class Watcher:
             one.is_stepping = True
             platform.steps.append(one)
             if platform.stepper is None or not platform.stepper.is_alive():
-                platform.stepper = _thread(self._take_steps, platform, f"gputrain supervises {platform.name}")
-                platform.stepper.start()
+                platform.stepper = _begin(self._take_steps, platform, "supervises")
 
     def _take_steps(self, platform: _Platform) -> None:
         while True:
@@ -234,7 +223,7 @@ class Watcher:
                 one = platform.steps.popleft()
             try:
                 one.job.supervise()
-            except Exception as error:  # noqa: BLE001  # the next look tells what came of it
+            except Exception as error:  # noqa: BLE001  # the next look shows what came of it
                 log.warning("a job could not be looked after: %s", error)
             if one.job.state.is_terminal:
                 self._end(platform, one, None)
@@ -243,23 +232,19 @@ class Watcher:
 
     def _end(self, platform: _Platform, one: _Watch, error: JobLostError | None) -> None:
         if self._drop(platform, one):
-            _tell(one, error)
+            _report(one, error)
 
 
-def _thread(run: Callable[[_Platform], None], platform: _Platform, name: str) -> threading.Thread:
-    return threading.Thread(target=run, args=(platform,), name=name, daemon=True)
+def _begin(run: Callable[[_Platform], None], platform: _Platform, what: str) -> threading.Thread:
+    name = f"gputrain {what} {platform.name}"
+    thread = threading.Thread(target=run, args=(platform,), name=name, daemon=True)
+    thread.start()
+    return thread
 
 
-def _cannot_see(platform: _Platform, one: _Watch, error: Exception) -> None:
-    if not one.is_blind and not platform.is_warned:  # once, until it is seen again
-        log.warning("a job cannot be read, and may still run: %s", error)
-    platform.is_warned = one.is_blind = True
-    _tell(one, error)
-
-
-def _tell(one: _Watch, error: Exception | None) -> None:
+def _report(one: _Watch, error: Exception | None) -> None:
     try:
-        one.tell(error)
+        one.report(error)
     except BaseException:  # SystemExit, too: this thread watches for all others
         log.exception("a listener failed; the job is watched on")
 
@@ -269,20 +254,19 @@ WATCHER = Watcher()
 
 
 class Watching:
-    """A listener that is told of changes; `close`, or the end of a ``with``, ends the telling."""
+    """A listener that is called with changes, until `close` or the end of a ``with``."""
 
     def __init__(self, drop: Callable[[], object]) -> None:
         self._drop = drop
 
     @classmethod
     def of(cls, job: Watchable, changes: Changes, listener: Listener) -> Watching:
-        """Tell a listener of one job's changes, until it ends."""
-
+        """Call a listener with one job's changes, until it ends."""
         tell = changes.telling(listener)
         return cls(WATCHER.watch(job, lambda _error: tell()))
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Report nothing more."""
         self._drop()
 
     def __enter__(self) -> Watching:
@@ -293,7 +277,7 @@ class Watching:
 
 
 class JobFuture(Future[Result]):
-    """One caller's future of a job's result: cancelling it ends this caller's watching, and nothing else."""
+    """A future of a job's result. Cancelling it ends this watching, and nothing else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -301,12 +285,13 @@ class JobFuture(Future[Result]):
 
     @classmethod
     def of(cls, job: Watchable, outcome: Callable[[], Result]) -> JobFuture:
-        """The future; ``outcome`` gives the result of a job that has ended, or raises why there is none."""
+        """The future; ``outcome`` returns the result of a job that has ended, or raises why there is none."""
         future = cls()
 
-        def tell(error: Exception | None) -> None:
-            if error is None and not job.state.is_terminal and not future.done():
+        def report(error: Exception | None) -> None:
+            if error is None and not job.state.is_terminal:
                 return
+            future._drop()
             with suppress(InvalidStateError):  # its owner has just cancelled it
                 try:
                     if error is not None:
@@ -314,21 +299,20 @@ class JobFuture(Future[Result]):
                     future.set_result(outcome())
                 except InvalidStateError:
                     raise
-                except Exception as why:  # noqa: BLE001  # whatever it is, whoever waits is told
+                except Exception as why:  # noqa: BLE001  # the waiter gets it, whatever it is
                     future.set_exception(why)
-            future._drop()
 
         if job.state.is_terminal:
-            tell(None)
+            report(None)
         else:
-            future._drop = WATCHER.watch(job, tell)
+            future._drop = WATCHER.watch(job, report)
         return future
 
     def cancel(self) -> bool:
-        """Stop waiting for the job, which goes on."""
+        """Stop waiting for the job, which continues."""
         self._drop()
         is_cancelled = super().cancel()
-        if is_cancelled:  # else those who wait for several futures would never hear of it
+        if is_cancelled:  # else those who wait for several futures would not notice
             with suppress(InvalidStateError, RuntimeError):
                 self.set_running_or_notify_cancel()
         return is_cancelled

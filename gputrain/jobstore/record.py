@@ -213,10 +213,14 @@ class JobRecord:
         return self.has_job or any(one.outcome in causes.CAUSES for one in self.history)
 
     @property
+    def last(self) -> Attempt | PastAttempt | None:
+        """Its attempt, or the one before where it waits for another."""
+        return self.attempt or (self.history[-1] if self.history else None)
+
+    @property
     def backend(self) -> str:
-        """The backend of its attempt, or of the one before where it waits for another; empty: of none yet."""
-        last = self.attempt or (self.history[-1] if self.history else None)
-        return "" if last is None else last.option.backend
+        """The backend of its `last` attempt; empty: of none yet."""
+        return "" if self.last is None else self.last.option.backend
 
     def regions_of(self, backend: str) -> tuple[str, ...]:
         """Where it may run on a backend, in the plan's order."""

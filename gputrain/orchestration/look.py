@@ -137,9 +137,10 @@ def _rules(context: Context, record: JobRecord, status: Status) -> Rules:
     )
 
 
-def grace_s_of(spec: TrainingSpec) -> float:
-    """What the ranks of a job have for a checkpoint once they are asked to stop."""
-    return float(spec.env.get(contract.GRACE, contract.ENVIRONMENT[contract.GRACE][1]))
+def grace_s_of(spec: TrainingSpec | None) -> float:
+    """Seconds that ranks have for a checkpoint once they are asked to stop; None: the spec is unknown."""
+    usual = contract.ENVIRONMENT[contract.GRACE][1]
+    return float(usual if spec is None else spec.env.get(contract.GRACE, usual))
 
 
 def waited_s_of(context: Context, record: JobRecord) -> float:

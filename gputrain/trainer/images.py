@@ -27,7 +27,7 @@ def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[Training
     Raises:
         SpecError: a file of the image is not there, or cannot be uploaded.
     """
-    first = builder(backends.values()) if isinstance(spec.image, Image) else None
+    first = builder(backends.values())
     if first is None or not isinstance(spec.image, Image):
         return spec, "", None  # a limit of backends without a builder says that they run no containers
     try:

@@ -87,7 +87,7 @@ class Plan(TableDisplay):
             QuotaExceededError: every quota is too small; nothing was tried.
             AccessError, RequestError, TransientError: the error of the only place that was tried.
         """
-        return self.planner.submit(self, idempotency_key, stop=stop)
+        return self._starter.submit(self, idempotency_key, stop=stop)
 
     @property
     def requests(self) -> tuple[Mapping[str, Any], ...]:
@@ -97,7 +97,7 @@ class Plan(TableDisplay):
             NoFitError: no candidate is left.
             SpecError: the code is not there, or something in its folder cannot be uploaded.
         """
-        return self.planner.requests(self)
+        return self._starter.requests(self)
 
     def to_gcloud(self) -> GcloudJob:
         """The best candidate's job as a ``config.yaml`` and a gcloud command.
@@ -109,7 +109,7 @@ class Plan(TableDisplay):
             SpecError: gcloud has no such jobs on the backend of the best candidate.
             AccessError, RequestError: the bucket does not take the code.
         """
-        return self.planner.gcloud(self)
+        return self._starter.gcloud(self)
 
     def bundle(self) -> Survey:
         """Which files of the code are uploaded, and which are left out by which rule.
@@ -122,7 +122,7 @@ class Plan(TableDisplay):
         return check(survey(folder_of(self.spec)))
 
     @property
-    def planner(self) -> Planner:
+    def _starter(self) -> Planner:
         """What submits it. Raises RequestError for a pickled copy."""
         if self._planner is None:
             raise RequestError("a pickled plan cannot be submitted", fix="plan again with trainer.plan(...)")

@@ -25,7 +25,7 @@ from gputrain.orchestration.launcher import Stopped, submit
 from gputrain.orchestration.options import candidates_left, draw, option_of, remaining
 from gputrain.planning import Candidate, Fact, GcloudJob, candidates, rank, weigh
 from gputrain.planning.offers import unknown_regions
-from gputrain.spec import TrainingSpec
+from gputrain.spec import Image, TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.spec.launchers import launcher_warning
 from gputrain.text import redact
@@ -158,7 +158,9 @@ class Planner:
 
     def plan(self, spec: TrainingSpec) -> Plan:
         """Every way the spec could run, with the facts of now."""
-        job_id, (spec, note, builds) = make_job_id(spec, None), images.named(self.backends, spec)
+        job_id, note, builds = make_job_id(spec, None), "", None
+        if isinstance(spec.image, Image):
+            spec, note, builds = images.named(self.backends, spec)
         supplies = [backend.supply for backend in self.backends.values()]
         found = candidates(spec, supplies)
         found = weigh(found, self._facts(found.candidates))
