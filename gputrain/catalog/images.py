@@ -18,10 +18,7 @@ from .names import find
 
 @attrs.frozen(kw_only=True)
 class ImageFault(TableDisplay):
-    """Why an image does not suit a GPU.
-
-    ``is_certain`` tells a job that must fail from one that may.
-    """
+    """Why an image does not suit a GPU; ``is_certain`` tells a job that must fail from one that may."""
 
     what: str
     why: str
@@ -72,9 +69,8 @@ def image_faults(
     gpu = on.gpu if isinstance(on, Shape) else find(on) if isinstance(on, str) else on
     host = on.machine.cpu_architecture if isinstance(on, Shape) else cpu_architecture
     name = image.split("@", 1)[0]
-    faults = [*_device_faults(name), *_host_faults(name, host)]
-    cuda = cuda_of(name)
-    if cuda is not None:
+    faults = [*_faults_of_name(name, host)]
+    if cuda := cuda_of(name):
         faults += _cuda_faults(cuda, torch_of(name), gpu)
         faults += _driver_faults(name, cuda, gpu, Service(service) if service else None)
     return tuple(faults)
@@ -106,10 +102,7 @@ def cuda_of(image: str) -> str | None:
     '12.1'
     """
     match = _CUDA.search(image)
-    if not match:
-        return None
-    major, minor = (group for group in match.groups() if group)
-    return f"{major}.{minor}"
+    return ".".join(filter(None, match.groups())) if match else None
 
 
 def torch_of(image: str) -> str | None:
@@ -123,29 +116,24 @@ def torch_of(image: str) -> str | None:
 
 
 def _cuda_faults(cuda: str, torch: str | None, gpu: Gpu) -> Iterator[ImageFault]:
-    built = release(cuda)
+    built, is_certain = release(cuda), True
+    what = f"CUDA {cuda} cannot run on {gpu.kind}"
     if built < release(gpu.min_cuda):
-        yield ImageFault(
-            what=f"CUDA {cuda} cannot run on {gpu.kind}",
-            why=f"{gpu.kind} is {gpu.sm}, which needs CUDA {gpu.min_cuda} or newer",
-            fix=f"Take an image built with CUDA {gpu.min_cuda} or newer",
-        )
+        why = f"{gpu.kind} is {gpu.sm}, which needs CUDA {gpu.min_cuda} or newer"
+        fix = f"Take an image built with CUDA {gpu.min_cuda} or newer"
     elif gpu.cuda_dropped_in and built >= release(gpu.cuda_dropped_in):
-        yield ImageFault(
-            what=f"CUDA {cuda} cannot run on {gpu.kind}",
-            why=f"{gpu.kind} is {gpu.sm}, which CUDA {gpu.cuda_dropped_in} dropped",
-            fix=f"Take an image built with a CUDA before {gpu.cuda_dropped_in}",
-        )
+        why = f"{gpu.kind} is {gpu.sm}, which CUDA {gpu.cuda_dropped_in} dropped"
+        fix = f"Take an image built with a CUDA before {gpu.cuda_dropped_in}"
     elif gpu.torch_dropped_in and built >= release(gpu.torch_dropped_in):
         if cuda == gpu.torch_dropped_in and torch in gpu.torch_kept:
             return
         kept = f", but for PyTorch {', '.join(gpu.torch_kept)}" if gpu.torch_kept else ""
-        yield ImageFault(
-            what=f"PyTorch built for CUDA {cuda} may not run on {gpu.kind}",
-            why=f"PyTorch's own wheels leave {gpu.sm} out from CUDA {gpu.torch_dropped_in} on{kept}",
-            fix=f"Take an image whose PyTorch is built for a CUDA before {gpu.torch_dropped_in}",
-            is_certain=False,
-        )
+        what, is_certain = f"PyTorch built for CUDA {cuda} may not run on {gpu.kind}", False
+        why = f"PyTorch's own wheels leave {gpu.sm} out from CUDA {gpu.torch_dropped_in} on{kept}"
+        fix = f"Take an image whose PyTorch is built for a CUDA before {gpu.torch_dropped_in}"
+    else:
+        return
+    yield ImageFault(what=what, why=why, fix=fix, is_certain=is_certain)
 
 
 @cache
@@ -167,30 +155,9 @@ def _driver_faults(image: str, cuda: str, gpu: Gpu, service: Service | None) -> 
         )
 
 
-def _host_faults(image: str, host: str) -> Iterator[ImageFault]:
-    says_arm, says_x86 = bool(_ARM.search(image)), bool(_X86.search(image))
-    if host == "arm64" and not says_arm:
-        yield ImageFault(
-            what="the image is built for x86_64"
-            if says_x86
-            else "the image does not say that it runs on arm64",
-            why="the host's CPU is arm64 (NVIDIA Grace)",
-            fix="Take an arm64 image, or one built for both architectures",
-            is_certain=says_x86,
-            sources=("machines",),
-        )
-    if host != "arm64" and says_arm and not says_x86:
-        yield ImageFault(
-            what="the image is built for arm64",
-            why="the host's CPU is x86_64",
-            fix="Take an x86_64 image, or one built for both architectures",
-            sources=("machines",),
-        )
-
-
-def _device_faults(image: str) -> Iterator[ImageFault]:
-    match = _OTHER.search(image.rsplit("/", 1)[-1])
-    if match:
+def _faults_of_name(image: str, host: str) -> Iterator[ImageFault]:
+    """What the name says of the device and the CPU that it is built for."""
+    if match := _OTHER.search(image.rsplit("/", 1)[-1]):
         yield ImageFault(
             what=f"the image is built for {match[1].lower()}",
             why="it has no CUDA, so PyTorch finds no GPU in it",
@@ -204,4 +171,19 @@ def _device_faults(image: str) -> Iterator[ImageFault]:
             fix="Take PyTorch's own image, or one of yours",
             is_certain=False,
             sources=("vertex-images",),
+        )
+    says_arm, says_x86 = bool(_ARM.search(image)), bool(_X86.search(image))
+    wrong = ""
+    if host == "arm64" and not says_arm:
+        no_word = "the image does not say that it runs on arm64"
+        wrong = "the image is built for x86_64" if says_x86 else no_word
+    elif host != "arm64" and says_arm and not says_x86:
+        wrong = "the image is built for arm64"
+    if wrong:
+        yield ImageFault(
+            what=wrong,
+            why="the host's CPU is arm64 (NVIDIA Grace)" if host == "arm64" else "the host's CPU is x86_64",
+            fix=f"Take an image for {host}, or one built for both architectures",
+            is_certain=says_arm or says_x86,
+            sources=("machines",),
         )

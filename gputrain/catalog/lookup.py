@@ -135,30 +135,30 @@ def shapes(
     >>> [shape.machine_type for shape in shapes("H100", 2)]
     ['a3-highgpu-2g']
     """
-    service = Service(service) if service else None
+    services = (Service(service),) if service else tuple(Service)
     model = ProvisioningModel(provisioning_model) if provisioning_model else None
     least = release(min_compute_capability)
-    return Shapes(
-        shape
-        for shape in _carrying(gpu, count, machine_type)
-        if shape.gpu.memory_gib >= min_gpu_memory_gib
-        and shape.gpu.capability >= least
-        and _is_offered(shape, service, model)
-        and (region is None or region in regions(shape, service or Service.COMPUTE))
-        and (
-            max_usd_h is None
-            or any(
-                price.is_whole and price.usd_h <= max_usd_h
-                for price in prices(shape, service=service or Service.COMPUTE)
-                if region in (None, price.region) and model in (None, price.provisioning_model)
+    listing = service or Service.COMPUTE
+
+    def is_wanted(shape: Shape) -> bool:
+        sold = {one for each in services for one in shape.sold_as(each)}
+        known = () if max_usd_h is None else prices(shape, service=listing, region=region)
+        return (
+            shape.gpu.memory_gib >= min_gpu_memory_gib
+            and shape.gpu.capability >= least
+            and (bool(sold) if model is None else model in sold)
+            and (region is None or region in regions(shape, listing))
+            and (
+                max_usd_h is None
+                or any(
+                    one.is_whole and one.usd_h <= max_usd_h
+                    for one in known
+                    if model in (None, one.provisioning_model)
+                )
             )
         )
-    )
 
-
-def _is_offered(shape: Shape, service: Service | None, model: ProvisioningModel | None) -> bool:
-    sold = {one for each in ((service,) if service else Service) for one in shape.sold_as(each)}
-    return bool(sold) if model is None else model in sold
+    return Shapes(filter(is_wanted, _carrying(gpu, count, machine_type)))
 
 
 def _carrying(gpu: str | None, count: Any = None, machine_type: str | None = None) -> tuple[Shape, ...]:
@@ -215,31 +215,21 @@ def _no_fit(gpu: Gpu, count: object, machine_type: str | None) -> NoFitError:
     if machine_type is not None:
         machine(machine_type)
     exist = tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(gpu.kind, machine_type)))
-    where = f"on {machine_type}" if machine_type else "on one machine"
     if not exist:
         types = dict.fromkeys(shape.machine_type for shape in _of_kind(gpu.kind, None))
-        return NoFitError(
-            f"{machine_type} carries no {gpu.kind}",
-            why=f"{gpu.kind} is carried by {', '.join(types)}",
-            fix="take one of those machine types, or leave machine_type out",
-            counts=counts(gpu.kind),
-        )
-    return NoFitError(
-        f"there is no {gpu.kind}:{count} {where}",
-        why=f"counts that exist {where}: {', '.join(map(str, exist))}",
-        fix=_fix_for(gpu, count, exist),
-        counts=exist,
-    )
-
-
-def _fix_for(gpu: Gpu, count: object, exist: tuple[int | Fraction, ...]) -> str:
+        why = f"{gpu.kind} is carried by {', '.join(types)}"
+        fix = "take one of those machine types, or leave machine_type out"
+        what = f"{machine_type} carries no {gpu.kind}"
+        return NoFitError(what, why=why, fix=fix, counts=counts(gpu.kind))
     nearest = min(exist, key=lambda one: abs(one - count)) if isinstance(count, int | float) else exist[0]
     fix = f"ask for gpu='{gpu.kind}:{nearest}'"
     if isinstance(count, int):
         whole = [one for one in exist if isinstance(one, int) and 0 < one < count and count % one == 0]
         if whole:
             fix += f", or gpu='{gpu.kind}:{whole[-1]}' with num_nodes={count // whole[-1]} for {count} in all"
-    return fix
+    where = f"on {machine_type}" if machine_type else "on one machine"
+    why = f"counts that exist {where}: {', '.join(map(str, exist))}"
+    return NoFitError(f"there is no {gpu.kind}:{count} {where}", why=why, fix=fix, counts=exist)
 
 
 def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:
@@ -361,10 +351,9 @@ def price(
 ) -> Price | None:
     """The price of a shape (or of a machine type with its GPUs built in) in a region, or None where unknown.
 
-    None also where the service does not sell the shape that way: a3-highgpu-2g has an on-demand list price,
-    but Compute Engine does not sell it on demand. A ``reservation-bound`` price depends on the reservation,
-    so it is unknown. On Vertex AI a management fee comes on top, `VERTEX_FEE` unless ``management_fee`` says
-    another share of the on-demand price; where that price is unknown, the figure leaves the fee out.
+    None also where the service does not sell the shape that way. A ``reservation-bound`` price depends on the
+    reservation, so it is unknown. On Vertex AI a management fee comes on top, `VERTEX_FEE` unless
+    ``management_fee`` says another share of the on-demand price.
 
     Raises:
         NoFitError: the catalog knows no such machine type.
@@ -461,11 +450,9 @@ def _shape(shape: Shape | str) -> Shape:
     found = _carrying(None, machine_type=shape)
     if len(found) == 1:
         return found[0]
-    raise NoFitError(
-        f"{shape} alone has no price",
-        why="GPUs are attached to it, and each kind and count costs something else",
-        fix=f"pass a shape, such as shapes('T4', 1, machine_type={shape!r})[0]",
-    )
+    why = "GPUs are attached to it, and each kind and count costs something else"
+    fix = f"pass a shape, such as shapes('T4', 1, machine_type={shape!r})[0]"
+    raise NoFitError(f"{shape} alone has no price", why=why, fix=fix)
 
 
 @cache

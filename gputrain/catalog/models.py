@@ -178,12 +178,6 @@ class Gpu(TableDisplay):
         named = (self.kind, *googles, self.name, *self.also_known_as)
         return tuple(dict.fromkeys(name for name in named if name))
 
-    def is_sold(self, on: str = "") -> bool:
-        """Whether it can be created: on the ISO day ``on``, or when the tables were read."""
-        if self.lifecycle.stage is Stage.GONE:
-            return False
-        return not (on and self.lifecycle.ends) or on < self.lifecycle.ends
-
 
 class Gpus(TableDisplay, tuple[Gpu, ...]):
     """GPUs, shown as a table."""

@@ -22,12 +22,10 @@ GPUS = Gpus(
 BY_KIND = {gpu.kind: gpu for gpu in GPUS}
 NOT_SOLD = tuple(NotSold(**load.cells(NotSold, row)) for row in load.rows("not_sold"))
 
-CONSUMER_WORDS = ("geforce", "rtx", "gtx", "titan", "quadro")
+_SOLD = tuple(gpu.kind for gpu in GPUS if gpu.lifecycle.stage is not Stage.GONE)
+_CONSUMER = ("geforce", "rtx", "gtx", "titan", "quadro")
 """A name with one of these that no row holds is still a consumer or workstation card."""
-
-ANY_CONSUMER_CARD = NotSold(name="", nearest=("L4", "T4", "A100-40GB"))
-
-
+_MAKERS = ("nvidia", "amd", "instinct", "geforce", "tesla", "super", "laptopgpu", "generation")
 _COUNTED = (
     re.compile(r"(?P<name>.+?)[\s*=,-]*[xX*=,\s][\s*=,-]*(?P<count>\d{1,2})"),
     re.compile(r"(?P<count>\d{1,2})\s*[xX*:\s]\s*(?P<name>.+)"),
@@ -72,16 +70,15 @@ def not_sold(name: str) -> NotSold | None:
     asked = plain(name[:LONGEST_NAME])
     if asked in _by_name():
         return None
-    bare = _strip(asked, "nvidia", "amd", "instinct", "geforce", "tesla", "super", "laptopgpu", "generation")
+    bare = _strip(asked, *_MAKERS)
     for card in NOT_SOLD:
         known = plain(card.name)
-        if bare in (known, _strip(known, "rtx", "gtx", "quadro"), _strip(known, "quadrortx")):
+        names = (known, _strip(known, "rtx", "gtx", "quadro"), _strip(known, "quadrortx"))
+        if bare in names or (card.memory_gib and bare == f"{known}{card.memory_gib}gb"):
             return card
-        if card.memory_gib and bare == f"{known}{card.memory_gib}gb":
-            return card
-    if any(word in asked for word in CONSUMER_WORDS):
+    if any(word in asked for word in _CONSUMER):
         shown = "".join(character for character in name[:60] if character.isprintable())
-        return NotSold(name=shown.strip(), nearest=ANY_CONSUMER_CARD.nearest)
+        return NotSold(name=shown.strip(), nearest=("L4", "T4", "A100-40GB"))
     return None
 
 
@@ -96,6 +93,25 @@ def kind_of(name: str) -> str:
     return kind or (card.name if card else name.strip())
 
 
+def meant_by(text: str) -> str:
+    """``H100:8`` for what other programs write so: ``h100x8``, ``8xH100``, ``8 H100``; empty for all else.
+
+    >>> meant_by("h100x8"), meant_by("8 x nvidia-l4"), meant_by("H100"), meant_by("x8")
+    ('H100:8', 'L4:8', '', '')
+    """
+    for form in _COUNTED:
+        found = form.fullmatch(text[:LONGEST_NAME].strip())
+        kind = _by_name().get(plain(found["name"])) if found else None
+        if found and kind:
+            return f"{kind}:{found['count']}"
+    return ""
+
+
+def plain(name: str) -> str:
+    """A name without case and separators, the form in which names are compared."""
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
 def _known(name: str) -> str | None:
     """The kind of a name, also of one that Google does not use: ``NVIDIA_TESLA_L4`` is an L4."""
     names = _by_name()
@@ -105,11 +121,6 @@ def _known(name: str) -> str | None:
 def _model_words(name: str) -> list[str]:
     words = re.findall(r"[a-z0-9]+", name.casefold())
     return [one for one in words if one not in ("nvidia", "google", "tesla", "gpu", "gpus", "accelerator")]
-
-
-def plain(name: str) -> str:
-    """A name without case and separators, the form in which names are compared."""
-    return "".join(character for character in name.casefold() if character.isalnum())
 
 
 @cache
@@ -128,12 +139,10 @@ def _strip(name: str, *words: str) -> str:
 
 
 def _unknown(name: object) -> UnknownGpuError:
+    any_sold = f"take one of {', '.join(_SOLD)}"
     if not isinstance(name, str) or not plain(name[:LONGEST_NAME]):
-        return UnknownGpuError(
-            f"{repr(name)[:60]} is not the name of a GPU",
-            why="a GPU is named by text such as 'H100', 'L4' or 'nvidia-h100-80gb'",
-            fix=f"take one of {', '.join(_sold_kinds())}",
-        )
+        what, why = f"{repr(name)[:60]} is not the name of a GPU", "it is text such as 'H100' or 'L4'"
+        return UnknownGpuError(what, why=why, fix=any_sold)
     shown = name.strip()[:60]
     card = not_sold(name)
     if card is not None:
@@ -145,37 +154,19 @@ def _unknown(name: object) -> UnknownGpuError:
             nearest=card.nearest,
         )
     if plain(shown).startswith("tpu"):
-        return UnknownGpuError(
-            f"{shown!r} is not a GPU",
-            why="gputrain launches PyTorch over NCCL, which needs NVIDIA GPUs",
-            fix=f"take one of {', '.join(_sold_kinds())}",
-        )
+        why = "gputrain launches PyTorch over NCCL, which needs NVIDIA GPUs"
+        return UnknownGpuError(f"{shown!r} is not a GPU", why=why, fix=any_sold)
     if plain(shown) in ("none", "cpu"):
-        return UnknownGpuError(
-            f"{shown!r} is not a GPU", fix="leave gpu out: on Local, ranks run on the CPUs of this machine"
-        )
+        fix = "leave gpu out: on Local, ranks run on the CPUs of this machine"
+        return UnknownGpuError(f"{shown!r} is not a GPU", fix=fix)
     meant = meant_by(name)
     nearest = (meant.partition(":")[0],) if meant else _nearest(name)
     return UnknownGpuError(
         f"no GPU goes by {shown!r}",
         why=f"the nearest: {', '.join(nearest)}" if nearest else "it is like no name the catalog knows",
-        fix=f"write {meant or nearest[0]!r}" if nearest else f"take one of {', '.join(_sold_kinds())}",
+        fix=f"write {meant or nearest[0]!r}" if nearest else any_sold,
         nearest=nearest,
     )
-
-
-def meant_by(text: str) -> str:
-    """``H100:8`` for what other programs write so: ``h100x8``, ``8xH100``, ``8 H100``; empty for all else.
-
-    >>> meant_by("h100x8"), meant_by("8 x nvidia-l4"), meant_by("H100"), meant_by("x8")
-    ('H100:8', 'L4:8', '', '')
-    """
-    for form in _COUNTED:
-        found = form.fullmatch(text[:LONGEST_NAME].strip())
-        kind = _by_name().get(plain(found["name"])) if found else None
-        if found and kind:
-            return f"{kind}:{found['count']}"
-    return ""
 
 
 def _why_not_sold(card: NotSold) -> str:
@@ -183,14 +174,8 @@ def _why_not_sold(card: NotSold) -> str:
         return f"Google has announced {card.announced} machines, and published neither sizes nor prices"
     if card.memory_gib is None:
         return "Google Cloud sells NVIDIA's data center GPUs, no consumer or workstation cards"
-    return (
-        f"it is {card.maker}'s {card.architecture} card with {card.memory_gib} GiB; "
-        f"Google Cloud sells {', '.join(_sold_kinds())}"
-    )
-
-
-def _sold_kinds() -> tuple[str, ...]:
-    return tuple(gpu.kind for gpu in GPUS if gpu.lifecycle.stage is not Stage.GONE)
+    what = f"it is {card.maker}'s {card.architecture} card with {card.memory_gib} GiB"
+    return f"{what}; Google Cloud sells {', '.join(_SOLD)}"
 
 
 def _nearest(name: str) -> tuple[str, ...]:
@@ -205,5 +190,4 @@ def _nearest(name: str) -> tuple[str, ...]:
         names = {one: kind for one, kind in names.items() if model in one}
     alike = get_close_matches(asked, names, n=6, cutoff=0.5) or [model] * bool(model)
     alike += [known for known in names if len(known) > 1 and asked.startswith(known) and known not in alike]
-    sold = _sold_kinds()
-    return tuple(dict.fromkeys(names[one] for one in alike if names[one] in sold))[:3]
+    return tuple(dict.fromkeys(names[one] for one in alike if names[one] in _SOLD))[:3]

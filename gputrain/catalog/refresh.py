@@ -4,19 +4,16 @@
 
     refresh(GoogleClient(project="my-project"), dry_run=True)     what changed; nothing is written
     refresh(GoogleClient(project="my-project"))                   write the user's tables, used from now on
-
-``python -m gputrain.catalog.refresh`` is the same.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import csv
 import enum
-import json
 import os
 import re
+import runpy
 import sys
 import tempfile
 from collections import defaultdict
@@ -24,20 +21,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from decimal import Decimal
 from fractions import Fraction
-from itertools import groupby
 from typing import Any
 
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import Machine, ProvisioningModel, Stage, load, region_of
+from gputrain.catalog import ProvisioningModel, Stage, load, region_of
 from gputrain.catalog.load import FIGURES, Row
 from gputrain.catalog.skus import Bill, Meter, Part, Rates, bills, rates_of, sum_of
 from gputrain.display.table import Table, TableDisplay
-from gputrain.errors import GputrainError, ProviderError, RequestError
+from gputrain.errors import ProviderError, RequestError
 from gputrain.google import Api, GoogleClient, Listing
 from gputrain.google.compute_lists import NO_ITEMS, list_all_zones
-from gputrain.google.endpoints import reach
 from gputrain.retry import READ
 from gputrain.times import picked, plain
 
@@ -120,16 +115,19 @@ class Refreshed(TableDisplay):
 
     @property
     def table(self) -> Table:
-        """The changes, for people: like ones share a row, and long lists are counted."""
+        """The changes, for people: new and lost prices are counted, and so are long lists of places."""
         order = list(ChangeKind)
-        ordered = sorted(self.changes, key=lambda one: (order.index(one.kind), _group(one)))
+        groups: dict[tuple[object, ...], list[Change]] = {}
+        for one in sorted(self.changes, key=lambda one: (order.index(one.kind), one.of)):
+            region = "" if one.kind in (ChangeKind.PRICE_NEW, ChangeKind.PRICE_GONE) else one.region
+            groups.setdefault((one.kind, one.of, one.provisioning_model, region), []).append(one)
         where = f"written to {self.folder}" if self.is_written else f"nothing was written to {self.folder}"
         partial = f"; not read: {', '.join(self.left_out)}" if self.left_out else ""
         count = f"{len(self.changes)} changes" if self.changes else "nothing changed"
         return Table(
             title=f"Catalog of {self.day}",
             columns=("change", "of", "region", "provisioning model", "before", "now", "%"),
-            rows=tuple(_line(tuple(some)) for _, some in groupby(ordered, key=_group)),
+            rows=[_line(some) for some in groups.values()],
             right=("before", "now", "%"),
             caption=f"{count}; {where}{partial}",
         )
@@ -142,41 +140,15 @@ class Refreshed(TableDisplay):
         }
 
 
-_COUNTED = (ChangeKind.PRICE_NEW, ChangeKind.PRICE_GONE)
-_MOVED = (ChangeKind.PLACES_ADDED, ChangeKind.PLACES_REMOVED)
-
-
-def _group(one: Change) -> tuple[str, ...]:
-    """What changes in one row have in common; a changed price has a row of its own."""
-    if one.kind in _COUNTED:
-        return one.kind.value, one.of, one.provisioning_model
-    if one.kind in _MOVED:
-        return one.kind.value, one.before, one.now
-    return one.kind.value, one.of, one.provisioning_model, one.region, one.before, one.now
-
-
-def _line(changes: tuple[Change, ...]) -> tuple[str, ...]:
+def _line(changes: list[Change]) -> tuple[str, ...]:
     first = changes[0]
-    names = list(dict.fromkeys(one.of for one in changes))
-    of = ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
     region, before, now = first.region, first.before, first.now
-    if first.kind in _MOVED:
-        before, now = _counted(before, "places"), _counted(now, "places")
-    if len(changes) > 1 and first.kind in _COUNTED:
-        region = _counted(" ".join(one.region for one in changes), "regions")
-        before, now = _range(one.before for one in changes), _range(one.now for one in changes)
+    if len(changes) > 1:
+        region, before, now = f"{len(changes)} regions", "", ""
+    if first.kind in (ChangeKind.PLACES_ADDED, ChangeKind.PLACES_REMOVED):
+        before, now = (f"{n} places" if (n := len(one.split())) > 3 else one for one in (before, now))
     percent = "" if first.percent is None else f"{first.percent:+.1f}"
-    return first.kind.value, of, region, first.provisioning_model, before, now, percent
-
-
-def _counted(places: str, word: str) -> str:
-    names = places.split()
-    return ", ".join(names) if len(names) <= 3 else f"{len(names)} {word}"
-
-
-def _range(figures: Iterable[str]) -> str:
-    known = sorted((figure for figure in figures if figure), key=float)
-    return f"{known[0]} to {known[-1]}" if known else ""
+    return first.kind.value, first.of, region, first.provisioning_model, before, now, percent
 
 
 def refresh(access: GoogleClient, *, dry_run: bool = False, folder: str | None = None) -> Refreshed:
@@ -189,9 +161,7 @@ def refresh(access: GoogleClient, *, dry_run: bool = False, folder: str | None =
         access: whose project to ask. Needs ``compute.machineTypes.list``, ``compute.acceleratorTypes.list``
             and ``serviceusage.services.use``, and the APIs compute and cloudbilling switched on.
         dry_run: write nothing.
-        folder: where to write ``prices.csv`` and ``places.csv``; unless given, where the catalog looks for
-            them: ``$GPUTRAIN_CATALOG``, else ``catalog`` in ``$GPUTRAIN_HOME`` or in ``gputrain`` below the
-            folder of the user's data.
+        folder: where to write ``prices.csv`` and ``places.csv``; by default where the catalog looks for them.
 
     Returns:
         What changed against the tables before: the folder's, or without them the built-in.
@@ -230,11 +200,10 @@ def refresh(access: GoogleClient, *, dry_run: bool = False, folder: str | None =
     )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ListedMachine:
     """A machine type with GPUs, as the API describes it."""
 
-    machine_type: str
     accelerator: str
     gpu_count: int
     vcpus: int
@@ -259,17 +228,20 @@ class Inventory:
         gpu = _KINDS.get(name)
         return self.zones.get(gpu.accelerator_type if gpu else name, frozenset())
 
-    def may_hold(self, zone: str) -> bool:
-        """Whether a zone may have more than was read of it."""
-        return zone in self.left_out or any(not _ZONE.fullmatch(place) for place in self.left_out)
-
-    def may_hold_in(self, region: str) -> bool:
-        """Whether a zone of the region may have more than was read of it."""
-        return self.may_hold("") or any(region_of(zone) == region for zone in self.left_out)
+    def may_hold(self, place: str) -> bool:
+        """Whether a zone, or a region, may have more than was read of it."""
+        return any(place in (one, region_of(one)) or not _ZONE.fullmatch(one) for one in self.left_out)
 
 
-_MACHINES = {machine.machine_type: machine for machine in catalog.machines() if machine.gpu}
 _KINDS = {gpu.kind: gpu for gpu in catalog.gpus() if gpu.lifecycle.stage is not Stage.GONE}
+_MACHINES = {one.machine_type: one for one in catalog.machines() if one.gpu}
+_AS_LISTED = {
+    name: ListedMachine(  # APIs count a part of a GPU as 1
+        _KINDS[one.gpu or ""].accelerator_type, max(1, int(one.gpu_count)), one.vcpus,
+        int(one.memory_gib * 1024),
+    )
+    for name, one in _MACHINES.items()
+}  # fmt: skip
 _ATTACHED = sorted({row.gpu for row in catalog.attachments()})
 
 
@@ -278,17 +250,18 @@ def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory
     found: dict[str, ListedMachine] = {}
     zones: defaultdict[str, set[str]] = defaultdict(set)
     unread = []
-    for one in machines.items:
+    for one in filter(_can_be_made, machines.items):
         try:
             machine = _listed_machine(one)
+            name = str(one["name"])
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             unread.append(f"machine type {str(one.get('name'))[:60]!r}")
             continue
         if machine is not None:
-            found.setdefault(machine.machine_type, machine)
-            zones[machine.machine_type].add(_zone(one))
-    for one in accelerators.items:
-        if _can_be_made(one) and str(one.get("name")).startswith("nvidia-"):
+            found.setdefault(name, machine)
+            zones[name].add(_zone(one))
+    for one in filter(_can_be_made, accelerators.items):
+        if str(one.get("name")).startswith("nvidia-"):
             zones[str(one["name"])].add(_zone(one))
     return Inventory(
         machines=found,
@@ -299,18 +272,11 @@ def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory
 
 def _listed_machine(document: Json) -> ListedMachine | None:
     carried = document.get("accelerators")
-    if not carried or not _can_be_made(document):
+    accelerator = str(carried[0]["guestAcceleratorType"]) if carried else ""
+    if not carried or not accelerator.startswith("nvidia-"):
         return None
-    accelerator = str(carried[0]["guestAcceleratorType"])
-    if not accelerator.startswith("nvidia-"):
-        return None
-    return ListedMachine(
-        machine_type=str(document["name"]),
-        accelerator=accelerator,
-        gpu_count=int(carried[0]["guestAcceleratorCount"]),
-        vcpus=int(document["guestCpus"]),
-        memory_mib=int(document["memoryMb"]),
-    )
+    count = int(carried[0]["guestAcceleratorCount"])
+    return ListedMachine(accelerator, count, int(document["guestCpus"]), int(document["memoryMb"]))
 
 
 def _can_be_made(document: Json) -> bool:
@@ -353,21 +319,17 @@ def places_of(rows: Iterable[Row]) -> Places:
 
 def places_now(before: Places, seen: Inventory) -> Places:
     """Where things are by the lists; a zone that did not answer keeps what it had."""
-    now = {
-        (name, of): seen.zones_of(of) | frozenset(filter(seen.may_hold, places))
-        for (name, of), places in before.items()
-        if name.endswith("-zones")
-    }
-    return now | {
-        (name, of): _regions(now[_zones_of(name), of]) | frozenset(filter(seen.may_hold_in, places))
-        for (name, of), places in before.items()
-        if name.endswith("-regions")
-    }
+    now: Places = {}
+    for (name, of), places in before.items():
+        zones = seen.zones_of(of) | frozenset(filter(seen.may_hold, before[_zones_of(name), of]))
+        kept = frozenset(filter(seen.may_hold, places))
+        now[name, of] = zones if name.endswith("-zones") else _regions(zones) | kept
+    return now
 
 
-def _zones_of(regions: str) -> str:
+def _zones_of(name: str) -> str:
     """The list of zones that belongs to a list of regions."""
-    return regions.replace("regions", "zones")
+    return name.replace("regions", "zones")
 
 
 def _regions(zones: Iterable[str]) -> frozenset[str]:
@@ -379,22 +341,22 @@ def _place_changes(before: Places, now: Places, seen: Inventory) -> Iterator[Cha
     known = {gpu.accelerator_type for gpu in catalog.gpus()}
     listed = {*seen.zones, *(one.accelerator for one in seen.machines.values())} - {*seen.machines, *known}
     for name in sorted(name for name in listed if not name.endswith("-vws")):
-        carriers = (seen.zones[one.machine_type] for one in seen.machines.values() if one.accelerator == name)
+        carriers = (seen.zones[of] for of, one in seen.machines.items() if one.accelerator == name)
         zones = seen.zones.get(name, frozenset()).union(*carriers)
         yield Change(kind=ChangeKind.NEW_GPU, of=name, now=f"in {len(zones)} zones")
     for name, one in sorted(seen.machines.items()):
-        if name not in _MACHINES:
-            now_told = f"{one}, in {len(seen.zones[name])} zones"
-            yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=now_told)
-        elif (ours := _as_listed(_MACHINES[name])) != one:
+        ours = _AS_LISTED.get(name)
+        if ours is None:
+            text = f"{one}, in {len(seen.zones[name])} zones"
+            yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=text)
+        elif ours != one:
             yield Change(kind=ChangeKind.OTHER_MACHINE, of=name, before=str(ours), now=str(one))
     for (name, of), regions in before.items():
         if not name.endswith("-regions"):
             continue
-        zones_of = _zones_of(name), of
-        unplaced = regions - _regions(before[zones_of])  # regions of which no zone was known
-        added = now[zones_of] - before[zones_of]
-        removed = (before[zones_of] - now[zones_of]) | (unplaced - now[name, of])
+        zones_before, zones_now = before[_zones_of(name), of], now[_zones_of(name), of]
+        unplaced = regions - _regions(zones_before)  # regions of which no zone was known
+        added, removed = zones_now - zones_before, (zones_before - zones_now) | (unplaced - now[name, of])
         if regions and not now[name, of]:
             yield Change(kind=ChangeKind.GONE, of=of, before=f"in {len(regions)} regions")
             continue
@@ -402,16 +364,6 @@ def _place_changes(before: Places, now: Places, seen: Inventory) -> Iterator[Cha
             yield Change(kind=ChangeKind.PLACES_ADDED, of=of, now=" ".join(sorted(added)))
         if removed:
             yield Change(kind=ChangeKind.PLACES_REMOVED, of=of, before=" ".join(sorted(removed)))
-
-
-def _as_listed(machine: Machine) -> ListedMachine:
-    return ListedMachine(
-        machine_type=machine.machine_type,
-        accelerator=_KINDS[machine.gpu or ""].accelerator_type,
-        gpu_count=max(1, int(machine.gpu_count)),  # APIs count a part of a GPU as 1
-        vcpus=machine.vcpus,
-        memory_mib=int(machine.memory_gib * 1024),
-    )
 
 
 def _sold_in(places: Places, what: str) -> frozenset[str]:
@@ -508,60 +460,25 @@ def write(folder: str, name: str, rows: Iterable[Row]) -> None:
     Raises:
         RequestError: it cannot be written there.
     """
+    draft = ""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=folder, prefix=f".{name}-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-                writer = csv.DictWriter(stream, load.COLUMNS[name], lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-            os.chmod(draft, 0o644)  # prices are no secret, and $GPUTRAIN_CATALOG may be for many
-            os.replace(draft, os.path.join(folder, f"{name}.csv"))
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-            raise
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, load.COLUMNS[name], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        os.chmod(draft, 0o644)  # prices are no secret, and $GPUTRAIN_CATALOG may be for many
+        os.replace(draft, os.path.join(folder, f"{name}.csv"))
     except OSError as error:
-        raise RequestError(
-            f"the refreshed catalog cannot be written to {folder}",
-            why=str(error),
-            fix="set $GPUTRAIN_CATALOG to a folder that you may write to",
-        ) from error
+        what = f"the refreshed catalog cannot be written to {folder}"
+        fix = "set $GPUTRAIN_CATALOG to a folder that you may write to"
+        raise RequestError(what, why=str(error), fix=fix) from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)  # of a write that failed
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """``python -m gputrain.catalog.refresh``: rebuild the tables; 0 when that is done."""
-    command = argparse.ArgumentParser(
-        prog="python -m gputrain.catalog.refresh",
-        description="Rebuild prices and places from three of Google's lists; nothing is created there. "
-        f"The new tables are used instead of those built in until you remove them: {load.folder()}",
-    )
-    project = os.environ.get("GOOGLE_CLOUD_PROJECT", "")
-    command.add_argument(
-        "--project", default=project, help="whose APIs to ask; by default $GOOGLE_CLOUD_PROJECT"
-    )
-    command.add_argument("--dry-run", action="store_true", help="show what changed, and write nothing")
-    command.add_argument("--json", action="store_true", help="every change as JSON")
-    command.add_argument("--folder", help="write here instead")
-    command.add_argument(
-        "--endpoint", metavar="URL", help="an emulator on this machine, for all of Google's APIs"
-    )
-    options = command.parse_args(arguments)
-    if not options.project:
-        print("name a project: --project, or $GOOGLE_CLOUD_PROJECT", file=sys.stderr)
-        return 2
-    try:
-        access = GoogleClient(
-            project=options.project, **(reach(options.endpoint) if options.endpoint else {})
-        )
-        found = refresh(access, dry_run=options.dry_run, folder=options.folder)
-    except GputrainError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(found.to_dict(), indent=1) if options.json else found)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__":  # the command `gputrain catalog refresh`
+    sys.argv[1:1] = ["catalog", "refresh"]
+    runpy.run_module("gputrain", run_name="__main__")

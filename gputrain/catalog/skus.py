@@ -37,13 +37,10 @@ class Meter(enum.Enum):
     """A GPU with its share of the machine."""
 
 
-_HOUR = {"h": 1}
 UNITS: Mapping[Meter, Mapping[str, int]] = {
-    Meter.GPU: _HOUR,
-    Meter.CORE: _HOUR,
+    **{meter: {"h": 1} for meter in (Meter.GPU, Meter.CORE, Meter.WHOLE)},
     Meter.RAM: {"GiBy.h": 1},
     Meter.SSD: {"GiBy.mo": HOURS_A_MONTH, "GiBy.h": 1},
-    Meter.WHOLE: _HOUR,
 }
 """The units that a part may be priced in, and the hours that each stands for."""
 

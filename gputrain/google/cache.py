@@ -58,19 +58,17 @@ class Cache(Generic[K, V]):
         most: int = 256,
         wait_s: float = 6.0,
     ) -> None:
+        def expires_at(_: K, found: Found, at: float) -> float:
+            kept_s = fresh_s(found.value) if callable(fresh_s) else fresh_s
+            return at + min(failure_s if found.error else kept_s, LONGEST_S)
+
         self._now, self._wait_s = now, wait_s
-        self._fresh_s = fresh_s if callable(fresh_s) else lambda _: fresh_s
-        self._failure_s = failure_s
         self._lock = threading.Lock()
-        self._answers: TLRUCache[K, Found] = TLRUCache(most, self._expires_at, timer=now)
+        self._answers: TLRUCache[K, Found] = TLRUCache(most, expires_at, timer=now)
         self._fetching: dict[K, Future[Found]] = {}
 
     def get(self, key: K, fetch: Callable[[], V]) -> V:
-        """The answer to one question, fetched by this thread or by another that was faster.
-
-        Raises:
-            Whatever ``fetch`` raises.
-        """
+        """The answer to one question, or the error of ``fetch``, which another thread may have called."""
         future, is_mine = self._begin(key)
         if is_mine:
             self._fetch(key, future, fetch)
@@ -88,12 +86,11 @@ class Cache(Generic[K, V]):
         futures = {}
         for key, fetch in questions.items():
             futures[key], is_mine = self._begin(key)
-            if is_mine:
-                arguments = (key, futures[key], fetch)
-                threading.Thread(target=self._fetch, args=arguments, name=f"fetch {key}", daemon=True).start()
+            if is_mine:  # a daemon: nothing waits for it when Python exits
+                threading.Thread(target=self._fetch, args=(key, futures[key], fetch), daemon=True).start()
         wait(futures.values(), timeout=self._wait_s)
-        late = Found(error=UnclearError("the answer is late", why=f"no answer came in {self._wait_s:g} s"),
-                     read_at=self._moment())  # fmt: skip
+        error = UnclearError("the answer is late", why=f"no answer came in {self._wait_s:g} s")
+        late = Found(error=error, read_at=self._moment())
         return {key: one.result() if one.done() else late for key, one in futures.items()}
 
     def forget(self) -> None:
@@ -105,40 +102,33 @@ class Cache(Generic[K, V]):
     def _begin(self, key: K) -> tuple[Future[Found], bool]:
         """What the answer comes in, and whether the caller has to fetch it."""
         with self._lock:
-            future = self._fetching.get(key)
-            if future is not None:
-                return future, False
-            future = Future()
+            if key in self._fetching:
+                return self._fetching[key], False
+            future: Future[Found] = Future()
             kept = self._answers.get(key)
             if kept is not None:
                 future.set_result(kept)
-                return future, False
-            self._fetching[key] = future
-            return future, True
+            else:
+                self._fetching[key] = future
+            return future, kept is None
 
     def _fetch(self, key: K, future: Future[Found], fetch: Callable[[], V]) -> None:
-        found: Found | None = None
-        failure: BaseException = UnclearError("the thread that fetched the answer was interrupted")
+        found, failure = None, None
         try:
             found = Found(value=fetch(), read_at=self._moment())
         except GputrainError as error:
             found = Found(error=error, read_at=self._moment())
-        except Exception as error:  # noqa: BLE001  # a mistake of ours: raised where the answer is wanted
+        except BaseException as error:  # noqa: BLE001  # raised where the answer is wanted
             failure = error
-        finally:
-            with self._lock:
-                if self._fetching.get(key) is future:
-                    del self._fetching[key]
-                    if found is not None:
-                        self._answers[key] = found
-            if found is not None:
-                future.set_result(found)
-            else:
-                future.set_exception(failure)
-
-    def _expires_at(self, _key: K, found: Found, now: float) -> float:
-        kept_s = self._fresh_s(found.value) if found.error is None else self._failure_s
-        return now + min(kept_s, LONGEST_S)
+        with self._lock:
+            if self._fetching.get(key) is future:
+                del self._fetching[key]
+                if found is not None:
+                    self._answers[key] = found
+        if found is not None:
+            future.set_result(found)
+        else:
+            future.set_exception(failure)
 
     def _moment(self) -> datetime:
         return datetime.fromtimestamp(self._now(), timezone.utc)
@@ -180,9 +170,7 @@ class Recent(Generic[K, V]):
 
     def __len__(self) -> int:
         """How much is kept now."""
-        with self._lock:
-            self._items.expire()
-            return len(self._items)
+        return len(self.items())
 
 
 class Pace:
@@ -204,8 +192,8 @@ class Pace:
         """Whether a stream may make a call now; one that continues the last may always."""
         now, called_at = self._now(), self._called_at.get(stream)
         streams = len(self._called_at)
-        pause_s = self._each_s * streams if streams > self._few else 0.0
-        if not is_continued and called_at is not None and now - called_at < pause_s:
+        is_early = called_at is not None and now - called_at < self._each_s * streams
+        if is_early and streams > self._few and not is_continued:
             return False
         self.note(stream)
         return True

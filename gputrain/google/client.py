@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import attrs
@@ -64,7 +65,7 @@ class GoogleClient:
     _lock: Any = attrs.field(init=False, factory=threading.RLock, repr=False)
     _found_credentials: Any = attrs.field(init=False, default=None, repr=False)
     _session: Any = attrs.field(init=False, default=None, repr=False)
-    _clients: dict[tuple[type[Any], str], Any] = attrs.field(init=False, factory=dict, repr=False)
+    _clients: dict[tuple[object, str], Any] = attrs.field(init=False, factory=dict, repr=False)
     _told_at: float = attrs.field(init=False, default=float("-inf"), repr=False)
 
     @looks.default
@@ -154,32 +155,41 @@ class GoogleClient:
 
         return self.shared(kind, address, make)
 
-    def shared(self, kind: type[T], address: str, make: Callable[[], T]) -> T:
-        """The one client of that class for an address, shared by all threads; made when first wanted."""
+    def shared(self, kind: object, address: str, make: Callable[[], T]) -> T:
+        """The one client of that kind for an address, shared by all threads; made when first wanted."""
         with self._lock:
             if (kind, address) not in self._clients:
                 self._clients[kind, address] = make()
             found: T = self._clients[kind, address]
             return found
 
-    def tried(self, call: Callable[[], T], *, action: str, policy: Policy, place: str = "") -> T:
+    def tried(
+        self,
+        call: Callable[[], T],
+        *,
+        action: str,
+        policy: Policy,
+        place: str = "",
+        errors: Callable[..., AbstractContextManager[None]] = google_errors,
+    ) -> T:
         """What a call of an official client returns, retried under a policy, its errors as gputrain's.
 
         Args:
             action: what is being done, for the message: ``"create the job"``.
             policy: what is repeated; a client's own retries are to be off.
             place: the zone or region that is asked.
+            errors: makes gputrain's errors of the client's.
         """
 
         def once() -> T:
-            with google_errors(action, project=self.project, place=place, now=self.now):
+            with errors(action, project=self.project, place=place, now=self.now):
                 return call()
 
         unless = () if policy.repeats_unclear else (UnclearError,)
         return retried(once, policy=policy, unless=unless, sleep=self.sleep, tell=self._tell)
 
     def _tell(self, line: str) -> None:
-        """Say what is waited for; once a minute, however many calls wait for the same network."""
+        """Log what is waited for; once a minute, however many calls wait for the same network."""
         with self._lock:
             now = self.now()
             if abs(now - self._told_at) < TELL_EVERY_S:
@@ -197,7 +207,7 @@ class GoogleClient:
         params: Mapping[str, Any] | None = None,
         json: Any = None,
         headers: Mapping[str, str] | None = None,
-        check: Callable[[Any], object] = lambda _: None,
+        read: Callable[[Any], Any] = lambda response: response,
     ) -> Any:
         """The response to an HTTP call with our credentials, as `requests` gives it.
 
@@ -205,7 +215,7 @@ class GoogleClient:
             action: what is being done, for the error's text.
             policy: what is repeated.
             params: those that are empty are not sent.
-            check: raises for a response that is not what was asked for, so that it is repeated.
+            read: makes of the response what is returned; where it raises TransientError, it is repeated.
 
         Raises:
             AccessError, RequestError, CapacityError, TransientError, ProviderError: as Google reports.
@@ -219,32 +229,23 @@ class GoogleClient:
             )  # fmt: skip
             if response.status_code >= 300:
                 raise to_error(response_error(response), action, project=self.project, now=self.now())
-            check(response)
-            return response
+            return read(response)
 
         return self.tried(once, action=action, policy=policy)
 
     def request_json(self, method: str, url: str, *, action: str, policy: Policy, **options: Any) -> Json:
         """As `request`, and the JSON object in the response; any other body is unclear, and so repeated."""
-
-        def check(response: Any) -> None:
-            found.append(_json_of(response, action))
-
-        found: list[Json] = []
-        self.request(method, url, action=action, policy=policy, check=check, **options)
-        return found[-1]
+        read = lambda response: _json_of(response, action)  # noqa: E731
+        body: Json = self.request(method, url, action=action, policy=policy, read=read, **options)
+        return body
 
     def get(self, url: str, *, action: str, policy: Policy = READ, **options: Any) -> Json:
-        """Read a JSON object. Arguments and errors as of `request`."""
+        """Read a JSON object, as `request_json`."""
         return self.request_json("GET", url, action=action, policy=policy, **options)
 
     def post(self, url: str, *, action: str, policy: Policy = ONCE, **options: Any) -> Json:
-        """Create or do something. Arguments and errors as of `request`."""
+        """Create or do something, as `request_json`."""
         return self.request_json("POST", url, action=action, policy=policy, **options)
-
-    def delete(self, url: str, *, action: str, policy: Policy = ONCE, **options: Any) -> None:
-        """Delete something. Arguments and errors as of `request`."""
-        self.request("DELETE", url, action=action, policy=policy, **options)
 
     def list_all(
         self,

@@ -114,19 +114,6 @@ class Reservation:
     is_specific: bool = True
     """False: any VM of that shape may take its machines."""
 
-    def why_not(self, machine_type: str, accelerator: tuple[str, int] | None, machines: int) -> str:
-        """Why a job cannot run in it; empty: nothing says so."""
-        if self.machine_type not in (None, machine_type):
-            return f"it holds {self.machine_type}"
-        if self.machine_type and self.accelerator != accelerator:
-            held = f"{self.accelerator[1]} x {self.accelerator[0]}" if self.accelerator else "no GPUs"
-            return f"its machines have {held} attached"
-        if self.status not in ("", "READY"):
-            return f"it is {self.status}"
-        if self.free is not None and self.free < machines:
-            return f"{self.free} of the {machines} machines needed are free"
-        return ""
-
 
 def check_fit(
     listed: Sequence[Reservation],
@@ -136,17 +123,21 @@ def check_fit(
     accelerator: tuple[str, int] | None,
     machines: int,
 ) -> str:
-    """Why a job cannot run in the reservation of a name; empty: it can. Pure.
-
-    Args:
-        listed: what `find_reservations` found.
-        accelerator: what must be attached to each machine, and how many; None: nothing.
-    """
+    """Why a job cannot run in the reservation of a name, of which ``listed`` was found; empty: it can."""
     here = next((one for one in listed if one.zone == zone), None)
     if here is None:
         zones = ", ".join(sorted(one.zone for one in listed))
-        return f"reservation {name} " + (f"is in {zones}" if zones else "does not exist")
-    why = here.why_not(machine_type, accelerator, machines)
+        return f"reservation {name} is in {zones}" if zones else f"reservation {name} does not exist"
+    why = ""
+    if here.machine_type not in (None, machine_type):
+        why = f"it holds {here.machine_type}"
+    elif here.machine_type and here.accelerator != accelerator:
+        held = f"{here.accelerator[1]} x {here.accelerator[0]}" if here.accelerator else "no GPUs"
+        why = f"its machines have {held} attached"
+    elif here.status not in ("", "READY"):
+        why = f"it is {here.status}"
+    elif here.free is not None and here.free < machines:
+        why = f"{here.free} of the {machines} machines needed are free"
     if why:
         return f"reservation {name}: {why}"
     if not here.is_specific:  # Google: "can not be targeted as specificReservationRequired is not set"
@@ -154,14 +145,9 @@ def check_fit(
     return ""
 
 
-def project_of(name: str, default: str) -> str:
-    """The project in a reservation's full name; ``default`` where the name is short.
-
-    >>> project_of("projects/p/zones/z/reservations/r", "mine"), project_of("r", "mine")
-    ('p', 'mine')
-    """
+def _parts(name: str) -> dict[str, str]:
     found = _NAME.fullmatch(name)
-    return (found["project"] if found else None) or default
+    return {key: text or "" for key, text in found.groupdict().items()} if found else {"short": name}
 
 
 def zone_of(name: str) -> str:
@@ -170,8 +156,7 @@ def zone_of(name: str) -> str:
     >>> zone_of("projects/p/zones/z/reservations/r"), zone_of("any")
     ('z', '')
     """
-    found = _NAME.fullmatch(name)
-    return (found["zone"] if found else None) or ""
+    return _parts(name).get("zone", "")
 
 
 def affinity_value(name: str) -> str:
@@ -182,29 +167,24 @@ def affinity_value(name: str) -> str:
 
     Source: compute v1, ReservationAffinity.values, and "Consume a reserved instance", read 2026-11-22.
     """
-    found = _NAME.fullmatch(name)
-    if found is None or not found["project"]:
+    parts = _parts(name)
+    if not parts.get("project"):
         return name
-    return f"projects/{found['project']}/reservations/{found['short']}{found['block'] or ''}"
+    return f"projects/{parts['project']}/reservations/{parts['short']}{parts['block']}"
 
 
 def find_reservations(access: GoogleClient, name: str) -> tuple[Reservation, ...] | None:
-    """The reservations of a name, one a zone at most; None where the list may lack one.
-
-    Raises:
-        AccessError, TransientError, ...: as Compute Engine answers.
-    """
-    parts = _NAME.fullmatch(name)
-    short, zone = parts["short"] if parts else name, zone_of(name)
+    """The reservations of a name, one a zone at most; None where the list may lack one."""
+    parts = _parts(name)
     found = list_all_zones(
-        access, "reservations", fields=_RESERVATION, wanted=f"name = {filter_text(short)}",
-        project=project_of(name, access.project),
+        access, "reservations", fields=_RESERVATION, wanted=f"name = {filter_text(parts['short'])}",
+        project=parts.get("project") or access.project,
     )  # fmt: skip
     listed = tuple(
-        _reservation(place, one)
-        for place, many in found.by_zone.items()
-        for one in many
-        if one.get("name") == short and zone in ("", place)
+        _reservation(zone, one)
+        for zone, held in found.by_zone.items()
+        for one in held
+        if one.get("name") == parts["short"] and parts.get("zone", "") in ("", zone)
     )
     return None if found.missing and not listed else listed
 
@@ -212,19 +192,17 @@ def find_reservations(access: GoogleClient, name: str) -> tuple[Reservation, ...
 def _reservation(zone: str, body: Mapping[str, Any]) -> Reservation:
     held = mapping(body.get("specificReservation"))
     properties = mapping(held.get("instanceProperties"))
-    attached = mappings(properties.get("guestAccelerators"))
-    machine_type = properties.get("machineType")
+    machine_type = str(properties.get("machineType") or "").rpartition("/")[2]
+    attached = [
+        (str(one.get("acceleratorType")).rpartition("/")[2], whole_number(one.get("acceleratorCount")) or 0)
+        for one in mappings(properties.get("guestAccelerators"))
+    ]
     count, used = whole_number(held.get("count")), whole_number(held.get("inUseCount", 0))
     return Reservation(
         zone=zone,
         status=str(body.get("status", "")),
-        machine_type=str(machine_type).rpartition("/")[2] if machine_type else None,
-        accelerator=_accelerator(attached[0]) if attached else None,
+        machine_type=machine_type or None,
+        accelerator=attached[0] if attached else None,
         free=None if count is None or used is None else count - used,
         is_specific=bool(body.get("specificReservationRequired", False)),
     )
-
-
-def _accelerator(one: Mapping[str, Any]) -> tuple[str, int]:
-    kind = str(one.get("acceleratorType", "")).rpartition("/")[2]
-    return kind, whole_number(one.get("acceleratorCount")) or 0

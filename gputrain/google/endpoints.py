@@ -20,11 +20,10 @@ _ADDRESS = re.compile(
 OURS = "googleapis.com"
 """Google's own universe; partners of Google's run others."""
 _HOLDS_TOKEN = "/_emulator/as/"  # noqa: S105  # what stands before it in an emulator's address
-_TOKEN = re.compile(r"[\w-]+", re.ASCII)
-_REGION = re.compile(r"[a-z0-9-]{1,63}")
+_REGION = re.compile(r"[a-z0-9-]{0,63}")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Address:
     """An address in its parts."""
 
@@ -47,8 +46,7 @@ class Address:
         found = _ADDRESS.fullmatch(text)
         if found is None:
             raise ValueError(text)
-        scheme, host = found["scheme"].lower(), found["host"].lower()
-        return cls(scheme=scheme, host=host, port=found["port"] or "", path=found["path"] or "")
+        return cls(found["scheme"].lower(), found["host"].lower(), found["port"] or "", found["path"] or "")
 
     @property
     def text(self) -> str:
@@ -84,18 +82,13 @@ def check_address(name: str, address: str) -> None:
     """
     found = _parse(address.replace("{region}", "region").replace("{host}", "host"))
     if address and not (found and (found.scheme == "https" or found.is_here)):
-        allowed = "https://host, or http://127.0.0.1:port"
-        fix = f"write {allowed}, and no login: tokens are sent there"
-        raise invalid(f"endpoints.{name}", address, allowed, fix)
+        fix = "write https://host, and no login: tokens are sent there"
+        raise invalid(f"endpoints.{name}", address, "https://host, or http://127.0.0.1:port", fix)
 
 
 def check_region(region: str) -> None:
-    """Refuse what is no region, as an address begins with it: a token would go to whatever it names.
-
-    Raises:
-        SpecError: it is none; empty stands for no region.
-    """
-    if region and not _REGION.fullmatch(region):
+    """Refuse what is no region, as an address begins with it: a token would go to whatever it names."""
+    if not _REGION.fullmatch(region):
         raise invalid("region", region, "a region's name", "copy job.uri unchanged")
 
 
@@ -185,9 +178,6 @@ def asked_for(endpoints: Any, credentials: Any) -> dict[str, Any]:
     """``endpoints`` and ``credentials`` as they were given; those of ``$GPUTRAIN_ENDPOINT`` where none were.
 
     Credentials that were given without endpoints are Google's, and do not go to an emulator.
-
-    Raises:
-        SpecError: the variable is no address of this machine.
     """
     url = os.environ.get("GPUTRAIN_ENDPOINT", "")
     return reach(url) if url and endpoints is None else {"endpoints": endpoints, "credentials": credentials}
@@ -203,25 +193,15 @@ def reach(url: str) -> dict[str, Any]:
         SpecError: the address is not of this machine.
     """
     plain, holds, token = url.partition(_HOLDS_TOKEN)
-    if not leads_here(plain) or (holds and not _TOKEN.fullmatch(token)):
-        raise invalid(
-            "endpoint",
-            url,
-            "the address of an emulator on this machine, as it prints it",
-            "http://127.0.0.1:18080, where `gputrain-emulator --port 18080` serves",
-        )
-    endpoints = Endpoints(**{api.value: Address.parse(plain).text for api in Api})
-    return {"endpoints": endpoints, "credentials": _credentials(token)}
-
-
-def _credentials(token: str) -> Any:
-    if token:
-        from google.oauth2.credentials import Credentials
-
-        return Credentials(token=token)
+    if not leads_here(plain) or (holds and not re.fullmatch(r"[\w-]+", token, re.ASCII)):
+        expected = "the address of an emulator on this machine, as it prints it"
+        fix = "http://127.0.0.1:18080, where `gputrain-emulator --port 18080` serves"
+        raise invalid("endpoint", url, expected, fix)
     from google.auth.credentials import AnonymousCredentials
+    from google.oauth2.credentials import Credentials
 
-    return AnonymousCredentials()
+    endpoints = Endpoints(**{api.value: Address.parse(plain).text for api in Api})
+    return {"endpoints": endpoints, "credentials": Credentials(token) if token else AnonymousCredentials()}
 
 
 def leads_here(url: str) -> bool:

@@ -15,17 +15,29 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
 
-from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, TransientError
+from gputrain.errors import (
+    GputrainError,
+    PermissionDeniedError,
+    ProviderError,
+    RequestError,
+    TransientError,
+)
 from gputrain.fields import invalid
 from gputrain.google.client import GoogleClient
 from gputrain.google.endpoints import Api
-from gputrain.google.errors import MissingError, PreconditionError, TooLargeError, UnclearError, unlike_google
+from gputrain.google.errors import (
+    MissingError,
+    PreconditionError,
+    TooLargeError,
+    UnclearError,
+    google_errors,
+    unlike_google,
+)
 from gputrain.retry import READ, WRITE, Policy
 from gputrain.times import moment_of_header
 
@@ -123,7 +135,7 @@ class Object(Version):
     content: bytes = attrs.field(repr=False)
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.frozen(eq=False)
 class Objects:
     """The objects of one bucket, by their full names.
 
@@ -139,14 +151,12 @@ class Objects:
         Raises:
             TooLargeError: it is larger than ``most_bytes``.
         """
+        blob = self._blob(name)
 
         def call() -> Object | None:
-            blob, content = self._bucket.blob(name), _Limited(most_bytes)
+            content = _Limited(most_bytes)
             blob.download_to_file(content, timeout=policy.call_s, retry=None)
             generation, updated, seen_at = blob.generation, _header("Last-Modified"), _header("Date")
-            if updated is None:  # sent with content (seen 2026-08-13), but Google does not document it
-                info = self._stat(name, policy)
-                updated = info.updated if info.generation == generation else None
             if generation is None or updated is None or seen_at is None:
                 raise _not_storage(f"read gs://{self.bucket_name}/{name}", content.getvalue())
             return Object(content=content.getvalue(), generation=generation, updated=updated, seen_at=seen_at)
@@ -156,16 +166,13 @@ class Objects:
     def read_range(
         self, name: str, first: int, most_bytes: int, *, generation: int | None = None, policy: Policy = READ
     ) -> bytes:
-        """So many bytes of an object from ``first`` on, fewer at its end; none where there is no object.
-
-        Args:
-            generation: of this one alone.
-        """
+        """So many bytes of an object from ``first`` on, fewer at its end; none where there is no object."""
+        blob = self._blob(name, generation=generation)
 
         def call() -> bytes:
             from google.api_core.exceptions import RequestRangeNotSatisfiable
 
-            blob, last = self._bucket.blob(name, generation=generation), first + most_bytes - 1
+            last = first + most_bytes - 1
             try:
                 content = blob.download_as_bytes(start=first, end=last, timeout=policy.call_s, retry=None)
             except RequestRangeNotSatisfiable:
@@ -178,7 +185,13 @@ class Objects:
 
     def stat(self, name: str, *, policy: Policy = READ) -> ObjectInfo | None:
         """An object's generation and metadata; None where there is no such object."""
-        return self._try("look for", name, lambda: self._stat(name, policy), policy, missing=None)
+        blob = self._blob(name)
+
+        def call() -> ObjectInfo | None:
+            blob.reload(timeout=policy.call_s, retry=None)
+            return _info(blob)
+
+        return self._try("look for", name, call, policy, missing=None)
 
     def write(
         self,
@@ -197,7 +210,7 @@ class Objects:
         Raises:
             PreconditionError: the object is another one by now.
         """
-        blob, mark = self._bucket.blob(name), uuid.uuid4().hex
+        blob, mark = self._blob(name), uuid.uuid4().hex
         blob.metadata = {**(metadata or {}), _WRITTEN_BY: mark}
 
         def call() -> ObjectInfo:
@@ -216,9 +229,9 @@ class Objects:
 
     def delete(self, name: str, *, if_generation: int | None = None) -> bool:
         """Delete an object; False where it is another one by now, which stays."""
+        blob = self._blob(name)
 
         def call() -> bool:
-            blob = self._bucket.blob(name)
             blob.delete(if_generation_match=if_generation, timeout=WRITE.call_s, retry=None)
             return True
 
@@ -229,9 +242,10 @@ class Objects:
 
     def list(self, prefix: str, *, policy: Policy = READ) -> tuple[ObjectInfo, ...]:
         """The objects whose names begin so, by name."""
+        bucket = _client(self.access).bucket(self.bucket_name)
 
         def call() -> tuple[ObjectInfo, ...]:
-            found = self._bucket.list_blobs(prefix=prefix, fields=_FIELDS, timeout=policy.call_s, retry=None)
+            found = bucket.list_blobs(prefix=prefix, fields=_FIELDS, timeout=policy.call_s, retry=None)
             return tuple(_info(blob) for blob in found)
 
         return self._try("list", f"{prefix}*", call, policy)
@@ -245,10 +259,10 @@ class Objects:
         action = f"upload gs://{self.bucket_name}/{name}"
 
         def retried(call: Callable[[], Any]) -> Callable[[], Any]:
-            return lambda: self.access.tried(_converted(call, action), action=action, policy=WRITE)
+            return lambda: self.access.tried(call, action=action, policy=WRITE, errors=_storage_errors)
 
-        blob = self._bucket.blob(name, chunk_size=CHUNK_BYTES)
-        with _client_errors(action):  # also of what the client reads once all is sent
+        blob = self._blob(name, chunk_size=CHUNK_BYTES)
+        with _storage_errors(action):  # also of what the client reads once all is sent
             blob.upload_from_file(
                 _Shown(data, progress), size=len(data), content_type="application/gzip",
                 if_generation_match=0, timeout=WRITE.call_s, retry=retried,
@@ -258,19 +272,13 @@ class Objects:
             progress(len(data), len(data))
         return info
 
-    @cached_property
-    def _bucket(self) -> Any:
-        return _client(self.access).bucket(self.bucket_name)
-
-    def _stat(self, name: str, policy: Policy) -> ObjectInfo:
-        blob = self._bucket.blob(name)
-        blob.reload(timeout=policy.call_s, retry=None)
-        return _info(blob)
+    def _blob(self, name: str, **options: Any) -> Any:
+        return _client(self.access).bucket(self.bucket_name).blob(name, **options)
 
     def _try(self, verb: str, name: str, call: Callable[[], T], policy: Policy, **missing: T) -> T:
         action = f"{verb} gs://{self.bucket_name}/{name}"
         try:
-            return self.access.tried(_converted(call, action), action=action, policy=policy)
+            return self.access.tried(call, action=action, policy=policy, errors=_storage_errors)
         except MissingError:
             if missing:
                 return missing["missing"]
@@ -280,21 +288,14 @@ class Objects:
 def upload(
     access: GoogleClient, bucket: BucketPrefix, name: str, data: bytes, *, progress: Progress | None = None
 ) -> int:
-    """Put ``data`` where no object is yet; unchanged content is not sent again.
+    """Put ``data`` where no object is yet, and return its generation; unchanged content is not sent again.
 
     Args:
-        access: whose bucket.
         bucket: a bucket that `check_bucket` has passed.
         name: full, content-addressed name of the object.
-        data: its content.
-        progress: called with the bytes sent and the total.
-
-    Returns:
-        The object's generation.
 
     Raises:
         ProviderError: an object of that name holds something else.
-        AccessError, TransientError: as Cloud Storage answers.
     """
     objects = Objects(access, bucket.name)
     found = objects.stat(name)
@@ -325,16 +326,23 @@ def owner_id(project: str, bucket: BucketPrefix) -> str:
 def check_bucket(access: GoogleClient, bucket: BucketPrefix, region: str, *, policy: Policy = READ) -> None:
     """Make sure that the bucket exists, belongs to our project and lies in the region, if one is given.
 
-    It is one read.
-
     Raises:
         PermissionDeniedError: it is somebody else's, or we may not look.
         RequestError: it does not exist, or lies elsewhere.
     """
-    place = _location(access, bucket.name, region or "REGION", policy)
+    name, action = bucket.name, f"look for gs://{bucket.name} among the buckets of {access.project}"
+    client, fields = _client(access), "items(name,location),nextPageToken"
+
+    def ours() -> dict[str, str]:  # only the list of our own buckets proves whose it is
+        found = client.list_buckets(prefix=name, fields=fields, timeout=policy.call_s, retry=None)
+        return {one.name: str(one.location).lower() for one in found}
+
+    place = access.tried(ours, action=action, policy=policy, errors=_storage_errors).get(name)
+    if place is None:
+        raise _not_ours(access, name, region, policy)
     if region and place != region:
         raise RequestError(
-            f"gs://{bucket.name} does not suit {region}",
+            f"gs://{name} does not suit {region}",
             why=f"it lies in {place}; code and results are kept in the region where jobs start",
             fix=f"gcloud storage buckets create gs://NEW-NAME --location {region} --project {access.project}"
             + f", or put {place} first in regions" * ("-" in place),
@@ -342,45 +350,27 @@ def check_bucket(access: GoogleClient, bucket: BucketPrefix, region: str, *, pol
 
 
 def check_owner(access: GoogleClient, bucket: BucketPrefix) -> None:
-    """Make sure that the bucket exists and belongs to our project. One read.
-
-    Raises:
-        PermissionDeniedError: it is somebody else's, or we may not look.
-        RequestError: it does not exist.
-    """
-    _location(access, bucket.name, "REGION", READ)
+    """As `check_bucket`, in any region."""
+    check_bucket(access, bucket, "")
 
 
-def md5_of(data: bytes) -> str:
-    """The MD5 as Cloud Storage writes it: a check against damage, not against malice (the sha256 is that)."""
-    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
-
-
-def _location(access: GoogleClient, name: str, region: str, policy: Policy) -> str:
-    """Where a bucket of our project lies. Only the list of our own buckets proves whose it is."""
-    client, fields = _client(access), "items(name,location),nextPageToken"
-
-    def ours() -> dict[str, str]:
-        found = client.list_buckets(prefix=name, fields=fields, timeout=policy.call_s, retry=None)
-        return {one.name: str(one.location).lower() for one in found}
-
-    action = f"look for gs://{name} among the buckets of {access.project}"
-    place = access.tried(_converted(ours, action), action=action, policy=policy).get(name)
-    if place is not None:
-        return place
+def _not_ours(access: GoogleClient, name: str, region: str, policy: Policy) -> PermissionDeniedError:
+    """The error for a bucket of another project; raises MissingError where there is none of that name."""
+    bucket = _client(access).bucket(name)
+    look = lambda: bucket.reload(timeout=policy.call_s, retry=None)  # noqa: E731
     try:
-        look = lambda: client.bucket(name).reload(timeout=policy.call_s, retry=None)  # noqa: E731
-        access.tried(_converted(look, action), action=f"look at gs://{name}", policy=policy)
+        access.tried(look, action=f"look at gs://{name}", policy=policy, errors=_storage_errors)
     except MissingError as missing:
+        where = f"--project {access.project} --location {region or 'REGION'}"
         raise MissingError(
             f"there is no bucket gs://{name}",
             why=missing.why,
-            fix=f"gcloud storage buckets create gs://{name} --project {access.project} --location {region}",
+            fix=f"gcloud storage buckets create gs://{name} {where}",
             raw=missing.raw,
         ) from missing
     except PermissionDeniedError:
         pass
-    raise PermissionDeniedError(
+    return PermissionDeniedError(
         f"gs://{name} does not belong to project {access.project}",
         why="code put into a bucket of somebody else could be exchanged for theirs and run as you",
         fix="name a bucket of your own project",
@@ -388,24 +378,28 @@ def _location(access: GoogleClient, name: str, region: str, policy: Policy) -> s
     )
 
 
+def md5_of(data: bytes) -> str:
+    """The MD5 as Cloud Storage writes it: a check against damage, not against malice (the sha256 is that)."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
 def _client(access: GoogleClient) -> Any:
     """Google's client, with our session and endpoint."""
-    from google.api_core.client_options import ClientOptions
-    from google.cloud import storage
-
     address = access.url(Api.STORAGE)
 
     def make() -> Any:
+        from google.api_core.client_options import ClientOptions
+        from google.cloud import storage
+
         session, credentials = access.session(), access.get_credentials()
         session.hooks["response"].append(_note)
         options = ClientOptions(api_endpoint=address, universe_domain=credentials.universe_domain)
         client = storage.Client(access.project, credentials, _http=session, client_options=options)
-        client._bucket_metadata_cache = (
-            None  # it reads each bucket in a thread, for traces (3.17, 2026-11-27)
-        )
+        # else it reads each bucket in a thread, for traces (3.17, 2026-11-27)
+        client._bucket_metadata_cache = None
         return client
 
-    return access.shared(storage.Client, address, make)
+    return access.shared("storage", address, make)
 
 
 def _note(response: Any, **_: Any) -> None:
@@ -444,28 +438,23 @@ def _not_storage(action: str, content: bytes) -> UnclearError:
     return unlike_google(f"could not {action}: the answer is not Cloud Storage's", why)
 
 
-def _converted(call: Callable[[], T], action: str) -> Callable[[], T]:
-    """The same call, whose storage client's own exceptions become those of google.api_core or ours."""
-
-    def converted() -> T:
-        with _client_errors(action):
-            return call()
-
-    return converted
-
-
 @contextmanager
-def _client_errors(action: str) -> Iterator[None]:
+def _storage_errors(action: str, **context: Any) -> Iterator[None]:
+    """As `google_errors`, also of exceptions that only the storage client raises."""
     from google.api_core.exceptions import from_http_status
     from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 
     try:
-        yield
-    except InvalidResponse as error:  # of a chunk; its text holds the address of the upload
-        raise from_http_status(error.response.status_code, "", response=error.response) from None
+        with google_errors(action, **context):
+            try:
+                yield
+            except InvalidResponse as error:  # of a chunk; its text holds the address of the upload
+                raise from_http_status(error.response.status_code, "", response=error.response) from None
     except (DataCorruption, ConnectionError) as error:
         what = f"could not {action}: bytes were lost or changed on the way"
         raise UnclearError(what, why=str(error)[:200], fix="try again") from error
+    except GputrainError:
+        raise
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # it reads any body without care
         why = f"Google's client cannot read it: {type(error).__name__}: {str(error)[:200]}"
         raise unlike_google(f"could not {action}: the answer is not Cloud Storage's", why) from error

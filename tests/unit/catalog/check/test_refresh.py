@@ -208,7 +208,7 @@ def test_the_command_tells_every_change_as_json_and_writes_nothing_on_a_dry_run(
 
 def test_the_command_takes_no_credentials_to_an_address_that_is_not_of_this_machine(cloud, tmp_path):
     result = command(cloud, tmp_path, "--endpoint", "http://example.com")
-    assert (result.returncode, result.stdout) == (1, "")
+    assert (result.returncode, result.stdout) == (2, "")
     assert "an emulator on this machine" in result.stderr
 
 
