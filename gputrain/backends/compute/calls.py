@@ -18,7 +18,8 @@ official client cannot ask for less than everything. See ``docs/design/decisions
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -35,7 +36,7 @@ from gputrain.google import (
     to_error,
 )
 from gputrain.google.compute_lists import list_all_zones
-from gputrain.google.forms import Json, value_of
+from gputrain.google.forms import Json, mapping, mappings, value_of
 from gputrain.retry import LOOK, WRITE, Policy
 
 log = logging.getLogger("gputrain")
@@ -74,66 +75,51 @@ class Calls:
             CapacityError, AccessError, RequestError: as Compute Engine answers at once.
             TransientError: no answer came for two minutes.
         """
-        asked = {"project": self.access.project, "zone": zone, "request_id": request_id}
-        if method == "bulkInsert":
-            name, call = "bulk_insert_instance_resource_resource", self._instances().bulk_insert_unary
-        else:
-            name, call = "instance_resource", self._instances().insert_unary
-        asked[name] = message(method, body)
-        return self._written(call, asked, f"create the VMs in {zone}")
+        is_bulk = method == "bulkInsert"
+        name = "bulk_insert_instance_resource_resource" if is_bulk else "instance_resource"
+        call = "bulk_insert_unary" if is_bulk else "insert_unary"
+        asked = {"zone": zone, "request_id": request_id, name: message(method, body)}
+        return self.write("InstancesClient", call, asked, f"create the VMs in {zone}")
 
-    def delete(self, zone: str, name: str, request_id: str, *, policy: Policy = WRITE) -> Json:
-        """Delete a VM; the operation.
+    def delete(self, zone: str, name: str, *, policy: Policy = WRITE) -> Json:
+        """Delete a VM; the operation. MissingError: there is none of that name."""
+        asked = {"zone": zone, "instance": name, "request_id": str(uuid.uuid4())}
+        return self.write("InstancesClient", "delete_unary", asked, f"delete {name}", policy)
 
-        Raises:
-            MissingError: there is none of that name.
-        """
-        asked = {"project": self.access.project, "zone": zone, "instance": name, "request_id": request_id}
-        return self._written(self._instances().delete_unary, asked, f"delete {name}", policy)
-
-    def _instances(self) -> Any:
-        return self.client("InstancesClient")
-
-    def client(self, name: str) -> Any:
-        """The official client of that name."""
+    def write(
+        self, kind: str, method: str, asked: Mapping[str, Any], action: str, policy: Policy = WRITE
+    ) -> Json:
+        """Call a method of one of the official clients; the operation."""
         from google.cloud import compute_v1
 
-        return self.access.client(getattr(compute_v1, name), self.access.url(Api.COMPUTE))
+        client = self.access.client(getattr(compute_v1, kind), self.access.url(Api.COMPUTE))
+        request = {"project": self.access.project, **asked}
 
-    def _written(
-        self, call: Callable[..., Any], asked: Mapping[str, Any], action: str, policy: Policy = WRITE
-    ) -> Json:
-        return self.access.tried(
-            lambda: plain(call(request=dict(asked), timeout=WRITE.call_s, retry=None)),
-            action=action,
-            policy=policy,
-            place=str(asked["zone"]),
-        )
+        def send() -> Json:
+            answer = getattr(client, method)(request=dict(request), timeout=WRITE.call_s, retry=None)
+            return plain(answer)
+
+        return self.access.tried(send, action=action, policy=policy, place=str(asked.get("zone", "")))
 
     def image(self, path: str) -> Json:
-        """An image, or the newest of a family, by the name that a disk uses.
-
-        Raises:
-            MissingError: there is none.
-        """
+        """An image, or the newest of a family, by the name that a disk uses. MissingError: there is none."""
         return self.access.get(f"{self._base}/{path}", action="look for the boot image")
 
     def operation(self, zone: str, name: str) -> Json:
-        """One operation as it is now."""
-        return self.access.get(
-            self.url(f"zones/{zone}/operations/{name}"), action=f"look at the operation {name}"
-        )
+        """One operation as it is now, of a zone or (where that is empty) of all of them."""
+        url = self.url(f"{f'zones/{zone}' if zone else 'global'}/operations/{name}")
+        return self.access.get(url, action=f"look at the operation {name}")
 
-    def end_of(self, zone: str, operation: Json) -> Json:
+    def end_of(self, zone: str, operation: Json, longest_s: float = LONGEST_S) -> Json:
         """The operation once it is done, well or with errors; its end is seen within a second.
 
         Raises:
-            TransientError: it was not done after `LONGEST_S`.
+            TransientError: it was not done after so long.
         """
         name, waited_s = str(operation["name"]), 0.0
         while operation.get("status") != "DONE":
-            if waited_s > LONGEST_S:
-                raise TransientError(f"{name} in {zone} is not done after {waited_s:g} s")
+            if waited_s > longest_s:
+                raise TransientError(f"{name} is not done after {waited_s:g} s")
             pause_s = max(EVERY_S, waited_s / 20)  # 16 submits side by side stay within their quota
             self.access.sleep(pause_s)
             waited_s += pause_s
@@ -217,11 +203,10 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
     A status code may be missing beside ``error.errors``, and stand alone: with words that say no more.
     """
     error = operation.get("error")
-    errors = error.get("errors") if isinstance(error, dict) else ()
-    told = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
-    if not told and (error or _status(operation)):
-        told = [{"message": operation.get("httpErrorMessage")}]
-    return tuple(told)
+    errors = mappings(mapping(error).get("errors"))
+    if not errors and (error or operation.get("httpErrorStatusCode")):
+        return ({"message": operation.get("httpErrorMessage")},)
+    return errors
 
 
 def is_taken(errors: Iterable[Json]) -> bool:
@@ -229,17 +214,10 @@ def is_taken(errors: Iterable[Json]) -> bool:
     return any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors)
 
 
-def _status(operation: Mapping[str, Any]) -> int:
-    return int(operation.get("httpErrorStatusCode") or 0)
-
-
 def raise_first(
     errors: tuple[Json, ...], operation: Json, action: str, *, zone: str, access: GoogleClient
 ) -> None:
-    """Raise what the most severe of an operation's errors means; nothing where there are none.
-
-    Google's neutral "minimum not reached" counts where nothing else is told.
-    """
+    """Raise what the most severe of an operation's errors means; nothing where there are none."""
     error = most_severe_of(errors, operation, action, zone=zone, project=access.project)
     if error is not None:
         raise error
@@ -248,8 +226,8 @@ def raise_first(
 def most_severe_of(
     errors: tuple[Json, ...], operation: Mapping[str, Any], action: str, *, zone: str = "", project: str = ""
 ) -> GputrainError | None:
-    """What `raise_first` raises."""
-    status = _status(operation)
+    """What `raise_first` raises. Google's neutral "minimum not reached" counts where nothing else is told."""
+    status = int(operation.get("httpErrorStatusCode") or 0)
     errors = tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED") or errors
     details = [operation_error(one, status=status, place=zone) for one in errors]
     return most_severe(to_error(one, action, project=project) for one in details)

@@ -24,17 +24,17 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.base import Machine, Status
-from gputrain.backends.compute.calls import EVERY_S, Calls, errors_of, is_taken, message, plain, raise_first
+from gputrain.backends.compute.calls import Calls, errors_of, is_taken, message, most_severe_of, raise_first
 from gputrain.backends.compute.request import AttemptVms, read_note
 from gputrain.backends.compute.settings import NAME
 from gputrain.backends.google import cause_of
 from gputrain.errors import RequestError, TransientError
-from gputrain.google import Listing, MissingError, PreconditionError, most_severe, operation_error, to_error
+from gputrain.google import Listing, MissingError, PreconditionError
 from gputrain.google.errors import shorten
 from gputrain.google.forms import Json, mapping, mappings
 from gputrain.jobstore import JobRecord, Wanted
 from gputrain.lifecycle import Failure, State
-from gputrain.retry import LOOK, WRITE
+from gputrain.retry import LOOK
 from gputrain.spec import TrainingSpec
 from gputrain.times import Since
 
@@ -44,6 +44,9 @@ MADE_S = 120.0
 LEAVES_S = 600.0
 """How long a group may take to go with its VMs."""
 LOOK_EVERY_S = 2.0
+_TEMPLATES, _GROUPS = "InstanceTemplatesClient", "InstanceGroupManagersClient"
+_REQUESTS = "InstanceGroupManagerResizeRequestsClient"
+_FIELDS = "items(name,description),nextPageToken,warning"
 STATUS = "QUEUE"
 """What a machine is called that is none yet."""
 
@@ -63,13 +66,13 @@ class FlexQueue:
         """
         zone = vms.zone
         template = {"instance_template_resource": message("template", body["template"])}
-        self._make(vms, "template", self._templates().insert_unary, template)
+        self._make(vms, "template", _TEMPLATES, template)
         group = {"zone": zone, "instance_group_manager_resource": message("group", body["group"])}
-        self._make(vms, "group", self._groups().insert_unary, group)
+        self._make(vms, "group", _GROUPS, group)
         request = message("resizeRequests", body["resource"])
         asked = {"instance_group_manager_resize_request_resource": request}
         within = {"zone": zone, "instance_group_manager": vms.queue}
-        self._make(vms, "request", self._requests().insert_unary, {**within, **asked})
+        self._make(vms, "request", _REQUESTS, {**within, **asked})
 
     def request(self, vms: AttemptVms) -> Json | None:
         """The request as it is; None where there is none."""
@@ -88,11 +91,10 @@ class FlexQueue:
         asked = {"zone": zone, "instance_group_manager": name}
         # One that is being served, or at its end, cannot be cancelled: its group can be removed.
         with contextlib.suppress(MissingError, RequestError):
-            self._write(
-                self._requests().cancel_unary, {**asked, "resize_request": name}, f"leave the queue in {zone}"
-            )
+            request, action = {**asked, "resize_request": name}, f"leave the queue in {zone}"
+            self.calls.write(_REQUESTS, "cancel_unary", request, action)
         with contextlib.suppress(MissingError):
-            self._write(self._groups().delete_unary, asked, f"remove the group {name}")
+            self.calls.write(_GROUPS, "delete_unary", asked, f"remove the group {name}")
 
     def remove(self, zone: str, name: str, *, within_s: float = LEAVES_S) -> None:
         """Remove a request, its group with all VMs, and the template.
@@ -126,68 +128,36 @@ class FlexQueue:
         )  # fmt: skip
         return Listing(tuple(machines), found.missing)
 
-    def _make(self, vms: AttemptVms, what: str, call: Any, asked: Mapping[str, Any]) -> None:
+    def _make(self, vms: AttemptVms, what: str, kind: str, asked: Mapping[str, Any]) -> None:
         """Make one of the three, and see that it is there. One of its name is of this very attempt."""
         action = f"queue {vms.job_id} in {vms.zone} ({what})"
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{vms.queue} {what}"))
         with contextlib.suppress(PreconditionError):
-            operation = self._write(call, {**asked, "request_id": request_id}, action)
-            ended = self._end_of(vms.zone if "zone" in asked else "", operation)
+            operation = self.calls.write(kind, "insert_unary", {**asked, "request_id": request_id}, action)
+            ended = self.calls.end_of(str(asked.get("zone", "")), operation, MADE_S)
             if not is_taken(errors := errors_of(ended)):
                 raise_first(errors, ended, action, zone=vms.zone, access=self.calls.access)
 
-    def _end_of(self, zone: str, operation: Json) -> Json:
-        scope = f"zones/{zone}" if zone else "global"
-        url = self.calls.url(f"{scope}/operations/{operation['name']}")
-        since = Since(self.calls.access.now)
-        while operation.get("status") != "DONE":
-            if since.seconds > MADE_S:
-                raise TransientError(f"{operation['name']} is not done after {MADE_S:g} s")
-            self.calls.access.sleep(EVERY_S)
-            operation = self.calls.access.get(url, action=f"look at the operation {operation['name']}")
-        return operation
-
     def _has_group(self, zone: str, name: str) -> bool:
-        action = f"look whether the group {name} is there"
-        try:
-            self.calls.access.get(
-                self._url(zone, name), action=action, policy=LOOK, params={"fields": "name"}
-            )
-        except MissingError:
-            return False
-        return True
+        action, fields = f"look whether the group {name} is there", {"fields": "name"}
+        with contextlib.suppress(MissingError):
+            self.calls.access.get(self._url(zone, name), action=action, policy=LOOK, params=fields)
+            return True
+        return False
 
     def _remove_template(self, name: str) -> bool:
         """Whether a template is gone, or goes now: one is in use until its group is gone everywhere."""
+        asked = {"instance_template": name}
         try:
-            asked = {"instance_template": name}
-            self._write(self._templates().delete_unary, asked, f"remove the template {name}")
+            self.calls.write(_TEMPLATES, "delete_unary", asked, f"remove the template {name}")
         except MissingError:
             return True
         except RequestError:
             return False
         return True
 
-    def _write(self, call: Any, asked: Mapping[str, Any], action: str) -> Json:
-        project = self.calls.access.project
-        return self.calls.access.tried(
-            lambda: plain(call(request={"project": project, **asked}, timeout=WRITE.call_s, retry=None)),
-            action=action,
-            policy=WRITE,
-            place=str(asked.get("zone", "")),
-        )
-
     def _url(self, zone: str, path: str) -> str:
         return self.calls.url(f"zones/{zone}/instanceGroupManagers/{path}")
-
-    def _templates(self) -> Any:
-        return self.calls.client("InstanceTemplatesClient")
-
-    def _groups(self) -> Any:
-        return self.calls.client("InstanceGroupManagersClient")
-
-    def _requests(self) -> Any:
-        return self.calls.client("InstanceGroupManagerResizeRequestsClient")
 
 
 def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: float) -> Status | None:
@@ -204,8 +174,8 @@ def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: floa
         return Status(state=State.QUEUED, exists=True, is_whole=True, detail=detail)
     if state == "FAILED":  # Google gave it up, and removed what it had made
         errors = mappings(mapping(status.get("error")).get("errors"))
-        details = [operation_error(one, place=attempt.option.place) for one in errors]
-        error = most_severe(to_error(one, f"make the VMs of {record.job_id}") for one in details)
+        action = f"make the VMs of {record.job_id}"
+        error = most_severe_of(errors, {}, action, zone=attempt.option.place)
         if error is None:
             return queue_ended(causes.STOCKOUT_REGION, "Google gave the request up")
         cause = cause_of(type(error)) or causes.of(error.kind)
@@ -227,6 +197,3 @@ def queue_ended(cause: causes.Cause, message: str) -> Status:
     """The status of an attempt that never had its VMs."""
     failure = Failure(kind=cause.kind, message=message)
     return Status(state=cause.state, exists=True, cause=cause, detail=message, failure=failure)
-
-
-_FIELDS = "items(name,description),nextPageToken,warning"

@@ -26,7 +26,7 @@ from gputrain.backends.base import Bundle, Request
 from gputrain.backends.compute import images, networking
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.backends.google import RESERVATION_KEY, check_image, shape_of
+from gputrain.backends.google import RESERVABLE, RESERVATION_KEY, check_image, shape_of
 from gputrain.catalog import (
     ANY_RESERVATION,
     CompactPlacement,
@@ -154,13 +154,13 @@ def queue_name(names: Sequence[str]) -> str:
     return names[0].rpartition("-")[0]
 
 
-def note_of(**told: str) -> str:
+def note_of(**pairs: str) -> str:
     """A description that says whose a thing is which takes no labels.
 
     >>> note_of(job="bert", home="0a1b", zone="us-central1-a")
     'gputrain job=bert home=0a1b zone=us-central1-a'
     """
-    return " ".join(["gputrain", *(f"{key}={value}" for key, value in told.items())])
+    return " ".join(["gputrain", *(f"{key}={value}" for key, value in pairs.items())])
 
 
 def read_note(text: object) -> dict[str, str]:
@@ -189,13 +189,12 @@ def build(
     body = draft(settings, addresses, job_id, spec, attempt, candidate, bundle)
     networking.check_ways_out(access, settings, body)
     # Each image is asked for anew: its tag or family may have moved since the last submit.
-    (disk,), container = body["properties"]["disks"], body["job"]["image"]
-    source = images.newest(calls, disk["initializeParams"]["sourceImage"])
-    disks = [{**disk, "initializeParams": {**disk["initializeParams"], "sourceImage": source}}]
-    job = {**body["job"], "image": container and resolve_digest(access, container)}
-    whole = {**body, "job": job, "properties": {**body["properties"], "disks": disks}}
+    (disk,), job = body["properties"]["disks"], body["job"]
+    disk["initializeParams"]["sourceImage"] = images.newest(calls, disk["initializeParams"]["sourceImage"])
+    if job["image"]:
+        job["image"] = resolve_digest(access, job["image"])
     image = by_digest(job["image"] or "")
-    return Request(job_id=job_id, attempt=attempt, candidate=candidate, body=call(whole), image=image)
+    return Request(job_id=job_id, attempt=attempt, candidate=candidate, body=call(body), image=image)
 
 
 def draft(
@@ -211,24 +210,17 @@ def draft(
         ``job``: the document that every VM reads; ``properties``: Google's ``InstanceProperties``;
         ``queue_s``: how long Google may let it wait, 0 unless flex-start.
     """
-    shape = shape_of(candidate, Service.COMPUTE)
-    if spec.image_name is not None:
-        check_image(spec.image_name, shape, Service.COMPUTE)
-    choice = networking.choose(shape, settings, candidate.num_nodes, spec.image_name, candidate.place)
+    shape, image = shape_of(candidate, Service.COMPUTE), spec.image_name
+    if image is not None:
+        check_image(image, shape, Service.COMPUTE)
+    choice = networking.choose(shape, settings, candidate.num_nodes, image, candidate.place)
     choice.check()
-    queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
     longest_s = int(spec.longest_queue.total_seconds())
-    labels = {LABEL_ATTEMPT: attempt.id, LABEL_OWNER: settings.home_label}
-    properties = _properties(spec, candidate, job_id, settings, choice.fabric)
     return {
         "zone": candidate.place,
-        "queue_s": min(longest_s, LONGEST_QUEUE_S) if queues else 0,
-        "properties": {**properties, "labels": {**our_labels(job_id, spec.labels), **labels}},
-        "job": {
-            **_document(settings, addresses, job_id, spec, candidate, bundle, choice.fabric),
-            "attempt": attempt.id,
-            "names": list(attempt.names),
-        },
+        "queue_s": min(longest_s, LONGEST_QUEUE_S) if _queues(candidate) else 0,
+        "properties": _properties(settings, job_id, spec, attempt, candidate, shape, choice.fabric),
+        "job": _document(settings, addresses, job_id, spec, attempt, candidate, bundle, shape, choice.fabric),
     }
 
 
@@ -238,79 +230,72 @@ def call(body: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         body: what `draft` returned, with what only the cloud knows.
     """
-    names = body["job"]["names"]
-    properties = {**body["properties"], "metadata": {"items": metadata(body["job"])}}
-    if (
-        len(names) > 1
-        and properties["scheduling"]["provisioningModel"] == MODELS[ProvisioningModel.FLEX_START]
-    ):
-        return {"zone": body["zone"], "method": "resizeRequests", **_queued_group(properties, body)}
+    job, zone = body["job"], body["zone"]
+    names = job["names"]
+    properties = {**body["properties"], "metadata": {"items": metadata(job)}}
+    if job["is_queued"]:
+        return {"zone": zone, "method": "resizeRequests", **_queued_group(properties, zone, job)}
     if body["queue_s"]:
-        method, resource = "insert", _queued_vm(properties, body)
-    else:
-        method = "bulkInsert"
-        resource = {
-            "count": str(len(names)),
-            "minCount": str(len(names)),
-            "instanceProperties": properties,
-            "perInstanceProperties": {name: {} for name in names},
-        }
-    return {"zone": body["zone"], "method": method, "resource": resource}
+        resource = _queued_vm(properties, zone, names[0], body["queue_s"])
+        return {"zone": zone, "method": "insert", "resource": resource}
+    resource = {
+        "count": str(len(names)),
+        "minCount": str(len(names)),
+        "instanceProperties": properties,
+        "perInstanceProperties": {name: {} for name in names},
+    }
+    return {"zone": zone, "method": "bulkInsert", "resource": resource}
 
 
-def _queued_group(properties: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+def _queued_group(properties: Mapping[str, Any], zone: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """The template, the empty group and the request for all of its VMs by their names."""
-    job = body["job"]
-    name = queue_name(job["names"])
-    note = note_of(
-        job=job["job_id"], home=properties["labels"][LABEL_OWNER], zone=body["zone"], attempt=job["attempt"]
-    )
+    name, home = queue_name(job["names"]), properties["labels"][LABEL_OWNER]
+    note = note_of(job=job["job_id"], home=home, zone=zone, attempt=job["attempt"])
+    both = {"name": name, "description": note}
     return {
-        "template": {"name": name, "description": note, "properties": dict(properties)},
+        "template": {**both, "properties": dict(properties)},
         "group": {
-            "name": name,
-            "description": note,
+            **both,
             "baseInstanceName": name,
             "versions": [{"instanceTemplate": f"global/instanceTemplates/{name}"}],
             "targetSize": 0,
             "instanceLifecyclePolicy": {"defaultActionOnFailure": "DO_NOTHING"},  # a VM that left stays away
         },
         "resource": {
-            "name": name,
-            "description": note,
+            **both,
             "instances": [{"name": one} for one in job["names"]],
             "requestedRunDuration": properties["scheduling"]["maxRunDuration"],
         },
     }
 
 
-def _queued_vm(properties: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+def _queued_vm(properties: Mapping[str, Any], zone: str, name: str, queue_s: int) -> dict[str, Any]:
     """``Instance`` of an insert: the same properties, with URLs where a template takes bare names."""
-    zone = body["zone"]
-    scope = f"zones/{zone}"
-    machine = f"{scope}/machineTypes/{properties['machineType']}"
-    instance = dict(properties, name=body["job"]["names"][0], machineType=machine)
-    disk = dict(properties["disks"][0])
-    init = dict(disk["initializeParams"])
-    init["diskType"] = f"{scope}/diskTypes/{init['diskType']}"
-    instance["disks"] = [{**disk, "initializeParams": init}]
-    if "guestAccelerators" in properties:
-        gpus = dict(properties["guestAccelerators"][0])
-        gpus["acceleratorType"] = f"{scope}/acceleratorTypes/{gpus['acceleratorType']}"
-        instance["guestAccelerators"] = [gpus]
-    instance["params"] = {"requestValidForDuration": {"seconds": str(body["queue_s"])}}
+    scope, (disk,) = f"zones/{zone}", properties["disks"]
+    init = disk["initializeParams"]
+    init = {**init, "diskType": f"{scope}/diskTypes/{init['diskType']}"}
+    instance = {
+        **properties,
+        "name": name,
+        "machineType": f"{scope}/machineTypes/{properties['machineType']}",
+        "disks": [{**disk, "initializeParams": init}],
+        "params": {"requestValidForDuration": {"seconds": str(queue_s)}},
+    }
+    for gpus in properties.get("guestAccelerators", ()):
+        kind = f"{scope}/acceleratorTypes/{gpus['acceleratorType']}"
+        instance["guestAccelerators"] = [{**gpus, "acceleratorType": kind}]
     return instance
 
 
-def metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
+def metadata(job: Mapping[str, Any]) -> list[dict[str, str]]:
     """The items of a VM's metadata, by the document that it reads."""
-    code = told["order"]
+    code = job["order"]
     place = f"{code['storage']}/storage/v1/b/{code['bucket']}/o/{quote(code['object'], safe='')}?alt=media"
     values = {
         "startup-script": _startup(),
         CODE_KEY: f"{place} {code['sha256']}",
-        JOB_KEY: json.dumps(told, sort_keys=True),
-        "enable-oslogin": "TRUE" if told["os_login"] else "FALSE",
+        JOB_KEY: json.dumps(job, sort_keys=True),
+        "enable-oslogin": "TRUE" if job["os_login"] else "FALSE",
         "block-project-ssh-keys": "TRUE",
         "serial-port-enable": "FALSE",
         images.INSTALL_DRIVER: "True",
@@ -319,14 +304,22 @@ def metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _properties(
-    spec: TrainingSpec, candidate: Candidate, job_id: str, settings: ComputeSettings, fabric: Fabric | None
-) -> dict[str, Any]:
-    shape = shape_of(candidate, Service.COMPUTE)
+    settings: ComputeSettings, job_id: str, spec: TrainingSpec, attempt: Attempt, candidate: Candidate,
+    shape: Shape, fabric: Fabric | None,
+) -> dict[str, Any]:  # fmt: skip
+    reservation: dict[str, Any] = {"consumeReservationType": "NO_RESERVATION"}
+    if candidate.provisioning_model in RESERVABLE:  # one that is open bills, whether somebody uses it or not
+        reservation = {"consumeReservationType": "ANY_RESERVATION"}
+        if spec.reservation not in (None, ANY_RESERVATION):
+            named = {"key": RESERVATION_KEY, "values": [affinity_value(spec.reservation)]}
+            reservation = {"consumeReservationType": "SPECIFIC_RESERVATION", **named}
+    labels = our_labels(job_id, spec.labels)
     properties: dict[str, Any] = {
         "description": f"gputrain job {job_id}",
+        "labels": {**labels, LABEL_ATTEMPT: attempt.id, LABEL_OWNER: settings.home_label},
         "machineType": shape.machine_type,
         "scheduling": _scheduling(candidate),
-        "disks": [_boot_disk(spec, shape, job_id, settings, fabric)],
+        "disks": [_boot_disk(spec, shape, labels, settings, fabric)],
         "networkInterfaces": networking.interfaces(fabric, settings, candidate.place),
         "serviceAccounts": [{"email": settings.service_account, "scopes": [SCOPE]}],
         "shieldedInstanceConfig": {
@@ -334,34 +327,33 @@ def _properties(
             "enableVtpm": True,
             "enableIntegrityMonitoring": True,
         },
-        "reservationAffinity": _reservation(spec, candidate),
+        "reservationAffinity": reservation,
     }
     if shape.is_attached:
-        count = int(shape.gpu_count)
-        kind = shape.gpu.accelerator_type
+        kind, count = shape.gpu.accelerator_type, int(shape.gpu_count)
         properties["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": count}]
     if settings.network_tags:
         properties["tags"] = {"items": list(settings.network_tags)}
-    policy = _placement(shape, candidate, settings)
-    if policy:
+    if policy := _placement(shape, candidate, settings):
         properties["resourcePolicies"] = [policy]
     return properties
 
 
-def _is_queued_group(candidate: Candidate) -> bool:
-    return candidate.provisioning_model is ProvisioningModel.FLEX_START and candidate.num_nodes > 1
+def _queues(candidate: Candidate) -> bool:
+    return candidate.provisioning_model is ProvisioningModel.FLEX_START
 
 
 def _scheduling(candidate: Candidate) -> dict[str, Any]:
     model = candidate.provisioning_model or ProvisioningModel.STANDARD
-    shortest_s = SHORTEST_QUEUED_S if _is_queued_group(candidate) else SHORTEST_LIMIT_S
+    is_queued = _queues(candidate) and candidate.num_nodes > 1
+    shortest_s = SHORTEST_QUEUED_S if is_queued else SHORTEST_LIMIT_S
     limit_s = max(int(candidate.max_run_duration.total_seconds()), shortest_s)
     scheduling: dict[str, Any] = {
         "provisioningModel": MODELS[model],
         "maxRunDuration": {"seconds": str(limit_s)},
         "instanceTerminationAction": "DELETE",
         "onHostMaintenance": "TERMINATE",  # no machine with a GPU migrates live
-        "automaticRestart": False,  # a gang cannot take one VM back by itself
+        "automaticRestart": False,  # an attempt cannot take one VM back by itself
     }
     if model is ProvisioningModel.SPOT:
         scheduling["preemptionNoticeDuration"] = {"seconds": str(SPOT_NOTICE_S)}
@@ -369,49 +361,32 @@ def _scheduling(candidate: Candidate) -> dict[str, Any]:
 
 
 def _boot_disk(
-    spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeSettings, fabric: Fabric | None
-) -> dict[str, Any]:
-    sold = shape.machine.boot_disk_types
+    spec: TrainingSpec, shape: Shape, labels: Mapping[str, str], settings: ComputeSettings,
+    fabric: Fabric | None,
+) -> dict[str, Any]:  # fmt: skip
+    sold, plugin = shape.machine.boot_disk_types, fabric.networking if fabric else None
     if settings.disk_type is not None and settings.disk_type not in sold:
         allowed = f"{' or '.join(sold)} on {shape.machine_type}"
         raise invalid("disk_type", settings.disk_type, allowed, "leave it out")
-    key = {"diskEncryptionKey": {"kmsKeyName": settings.kms_key}} if settings.kms_key else {}
     return {
         "boot": True,
         "autoDelete": True,
-        **key,
+        **({"diskEncryptionKey": {"kmsKeyName": settings.kms_key}} if settings.kms_key else {}),
         "initializeParams": {
-            "sourceImage": images.choose(
-                shape, settings, spec.image_name, fabric.networking if fabric else None
-            ),
+            "sourceImage": images.choose(shape, settings, spec.image_name, plugin),
             "diskType": settings.disk_type or sold[0],
             "diskSizeGb": str(settings.disk_gib),
-            "labels": our_labels(job_id, spec.labels),
+            "labels": dict(labels),
         },
     }
 
 
-def _reservation(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
-    takes = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
-    if candidate.provisioning_model not in takes:
-        return {"consumeReservationType": "NO_RESERVATION"}
-    if spec.reservation in (None, ANY_RESERVATION):  # one that is open bills, whether somebody uses it or not
-        return {"consumeReservationType": "ANY_RESERVATION"}
-    return {
-        "consumeReservationType": "SPECIFIC_RESERVATION",
-        "key": RESERVATION_KEY,
-        "values": [affinity_value(spec.reservation)],
-    }
-
-
 def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) -> str:
-    """The policy that keeps the gang together, where one is named and the family takes one."""
-    wants = shape.machine.family.placement
-    if (
-        candidate.num_nodes > 1
-        and wants is CompactPlacement.NVLINK_DOMAIN
-        and settings.placement_policy is None
-    ):
+    """The policy that keeps the VMs together, where one is named and the family takes one."""
+    wants, policy = shape.machine.family.placement, settings.placement_policy
+    if candidate.num_nodes == 1:
+        return ""
+    if wants is CompactPlacement.NVLINK_DOMAIN and policy is None:
         raise invalid(
             "placement_policy",
             None,
@@ -419,20 +394,22 @@ def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) ->
             "gcloud compute resource-policies create group-placement NAME --collocation collocated"
             " --gpu-topology 1x72 --region REGION; then placement_policy='NAME'",
         )
-    if candidate.num_nodes == 1 or wants is CompactPlacement.BY_RESERVATION:
-        return ""
-    return settings.placement_policy or ""
+    return "" if wants is CompactPlacement.BY_RESERVATION else policy or ""
 
 
 def _document(
     settings: ComputeSettings, addresses: Mapping[str, str], job_id: str, spec: TrainingSpec,
-    candidate: Candidate, bundle: Bundle, fabric: Fabric | None,
+    attempt: Attempt, candidate: Candidate, bundle: Bundle, shape: Shape, fabric: Fabric | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
-    shape, bucket = shape_of(candidate, Service.COMPUTE), settings.bucket
+    bucket, own = settings.bucket, None
+    if spec.runs_image:
+        own = {"entrypoint": list(spec.entrypoint or ()), "args": list(spec.args)}
     return {
         "schema": SCHEMA,
         "job_id": job_id,
+        "attempt": attempt.id,
+        "names": list(attempt.names),
         "record": bucket.object_name("records", f"{job_id}.json"),
         "folder": bucket.object_name("jobs", job_id, ""),
         "zone": candidate.place,
@@ -441,11 +418,9 @@ def _document(
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
         "driver_wait_s": settings.driver_wait_s,
         "boot_wait_s": BOOT_S,
-        "is_queued": _is_queued_group(candidate),
+        "is_queued": _queues(candidate) and candidate.num_nodes > 1,
         "image": spec.image_name,
-        "as_it_is": {"entrypoint": list(spec.entrypoint or ()), "args": list(spec.args)}
-        if spec.runs_image
-        else None,
+        "as_it_is": own,
         "fabric": networking.document(fabric, settings),
         "python": settings.python,
         "os_login": settings.os_login,

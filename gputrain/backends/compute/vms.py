@@ -46,7 +46,7 @@ from gputrain.google import (
 )
 from gputrain.google.forms import Json
 from gputrain.jobstore import JobRecord
-from gputrain.retry import ONCE, WRITE
+from gputrain.retry import ONCE
 from gputrain.times import Since
 
 ROUND_S = 2.0
@@ -191,7 +191,7 @@ class Vms:
         refused, denied = None, None
         for name in (name for name, vm in found.items() if vm["status"] != "STOPPING"):
             try:
-                self.calls.delete(vms.zone, name, str(uuid.uuid4()), policy=ONCE)
+                self.calls.delete(vms.zone, name, policy=ONCE)
             except MissingError:  # noqa: PERF203  # each may be refused for itself
                 continue
             except AccessError as error:
@@ -219,7 +219,7 @@ class Vms:
                 if one.status == STATUS:
                     self.queue.remove(one.place, one.name, within_s=GROUP_GONE_S)
                 else:
-                    self.calls.delete(one.place, one.name, str(uuid.uuid4()), policy=WRITE)
+                    self.calls.delete(one.place, one.name)
             except MissingError:  # noqa: PERF203
                 continue
             except GputrainError as error:  # what may not be removed keeps nothing else

@@ -105,7 +105,7 @@ class Jobs:
     def leave(self, name):
         """Have a guest remove its VM, as it does at its end."""
         vm = next(vm for vm in self.cloud.compute.vms.values() if vm.name == name)
-        self.backend._calls.delete(vm.zone, name, "22222222-2222-4222-8222-222222222222")
+        self.backend._calls.delete(vm.zone, name)
 
     def vms(self):
         return sorted(vm.name for vm in self.cloud.compute.vms.values())
