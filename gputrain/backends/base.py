@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +24,8 @@ import attrs
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.causes import Cause
 from gputrain.display.table import TableDisplay, TextDisplay
-from gputrain.errors import FieldError, RequestError, SpecError
+from gputrain.errors import GputrainError, RequestError
+from gputrain.fields import invalid
 from gputrain.jobstore import Attempt, DocumentStore, JobRecord, JobRef
 from gputrain.jobstore.folder import explained
 from gputrain.lifecycle import Failure, State, is_moment
@@ -267,12 +268,9 @@ class Backend(ABC):
             record: of the job. It says in which regions it may run.
             arguments: of the constructor, which no name holds.
         """
-        fix = f"gputrain.attach(uri, backend={cls.__name__}(...))"
-        fault = FieldError(
-            field="backend", value=cls.__name__, expected="one that a job's name leads to", fix=fix
-        )
-        what = f"{cls.__name__} cannot be made from a job's name alone"
-        raise SpecError(what, fix=fix, faults=(fault,))
+        fix, name = f"gputrain.attach(uri, backend={cls.__name__}(...))", cls.__name__
+        what = f"{name} cannot be made from a job's name alone"
+        raise invalid("backend", name, "one that a job's name leads to", fix, what=what)
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:  # noqa: ARG002
         """Quota and advice for the candidates; what cannot be read is left out."""
@@ -311,8 +309,8 @@ class Backend(ABC):
     def to_gcloud(self, request: Request) -> GcloudJob:  # noqa: ARG002
         """The job as a file, and the gcloud command that makes it."""
         fix = "plan for VertexAI, whose custom jobs gcloud makes from a file"
-        fault = FieldError(field="backend", value=self.name, expected="one with such jobs", fix=fix)
-        raise SpecError(f"gcloud makes no jobs of {self.name}", fix=fix, faults=(fault,))
+        what = f"gcloud makes no jobs of {self.name}"
+        raise invalid("backend", self.name, "one with such jobs", fix, what=what)
 
     def find_code(self, sha256: str, argv: Sequence[str]) -> Bundle | None:  # noqa: ARG002
         """The code of an earlier attempt, where this backend keeps code; None where it runs where it lies."""
@@ -377,3 +375,15 @@ class Backend(ABC):
 
     def remove(self, machines: Sequence[Machine]) -> None:  # noqa: B027
         """Have these go, all of them also where one is refused. GputrainError: the first refusal."""
+
+
+def remove_each(machines: Sequence[Machine], remove: Callable[[Machine], None]) -> None:
+    """Remove machines one by one, all of them also where one is refused. GputrainError: the first refusal."""
+    refusals = []
+    for one in machines:
+        try:
+            remove(one)
+        except GputrainError as error:  # noqa: PERF203  # few, and each is a call
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]

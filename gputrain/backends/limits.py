@@ -14,16 +14,10 @@ from gputrain.planning import Limit
 from gputrain.spec import TrainingSpec
 
 MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
-LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+LABEL = re.compile(r"[a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}")
 SECRET = re.compile(r"secret://projects/[^/\s]+/secrets/[^/\s]+/versions/(?:\d+|latest)")
 MOST_LABELS = 56
 """64 are allowed on a resource; the rest is for our own."""
-
-
-def _has_other_labels(spec: TrainingSpec) -> bool:
-    pairs = spec.labels.items()
-    return not all(LABEL_KEY.fullmatch(key) and LABEL_VALUE.fullmatch(value) for key, value in pairs)
 
 
 LIMITS = (
@@ -41,7 +35,7 @@ LIMITS = (
     ),
     Limit(
         field="labels",
-        asks=_has_other_labels,
+        asks=lambda spec: not all(map(LABEL.fullmatch, map("=".join, spec.labels.items()))),
         why="Google's keys are 1 to 63 small letters, digits, _ and -, a letter first; "
         "values are up to 63 of them",
         fix="labels={'team': 'nlp'}",
@@ -54,7 +48,7 @@ LIMITS = (
     ),
     Limit(
         field="secrets",
-        asks=lambda spec: not all(SECRET.fullmatch(one) for one in spec.secrets.values()),
+        asks=lambda spec: not all(map(SECRET.fullmatch, spec.secrets.values())),
         why="they are read from Secret Manager",
         fix="store it there and give secret://projects/P/secrets/S/versions/V",
     ),
@@ -117,24 +111,23 @@ def folders(bucket: BucketPrefix | None, why: str, *kept: str) -> tuple[Limit, .
         bucket: gputrain's own.
         why: why places are refused that do not begin as one of ``kept``.
     """
-    return tuple(limit for field in FOLDERS for limit in _of_folder(field, bucket, why, kept))
+    names, home = ", ".join(f"{name}/" for name in OWN), "" if bucket is None else bucket.uri()
+    ours = f"it would hold, or lie in, what gputrain keeps of its jobs in {home}: {names}"
 
-
-def _of_folder(field: str, bucket: BucketPrefix | None, why: str, kept: tuple[str, ...]) -> tuple[Limit, ...]:
-    def goes(spec: TrainingSpec) -> bool:
+    def goes(field: str, spec: TrainingSpec) -> bool:
         return not (getattr(spec, field) or kept[0]).startswith(kept)
 
-    def is_own(spec: TrainingSpec) -> bool:
+    def is_own(field: str, spec: TrainingSpec) -> bool:
         given = getattr(spec, field)
         return bucket is not None and given is not None and holds_own(bucket, given)
 
-    names = ", ".join(f"{name}/" for name in OWN)
-    home = "" if bucket is None else bucket.uri()
-    ours = f"it would hold, or lie in, what gputrain keeps of its jobs in {home}: {names}"
-    fix = f"{field}='gs://my-bucket/...', or leave it out"
-    return (
-        Limit(field=field, asks=goes, why=why, fix=fix),
-        Limit(field=field, asks=is_own, why=ours, fix=f"name a folder beside those, or leave {field} out"),
+    return tuple(
+        Limit(field=field, asks=partial(asks, field), why=reason, fix=fix)
+        for field in FOLDERS
+        for asks, reason, fix in (
+            (goes, why, f"{field}='gs://my-bucket/...', or leave it out"),
+            (is_own, ours, f"name a folder beside those, or leave {field} out"),
+        )
     )
 
 

@@ -79,22 +79,24 @@ def choose(
         SpecError: no known family suits the machine.
     """
     named = path_of(settings)
+    if named:
+        return named
     unfit = refusal(shape, settings, image)
     if unfit is not None:
         allowed, fix = unfit
         raise invalid("image_family", None, allowed, fix, what=f"no known boot image runs {shape.gpu.kind}")
-    suiting = [one for one in FAMILIES if _suits(one, shape, native=image is None)]
-    return named or next((one for one in suiting if networking in one.ready_for), suiting[0]).path
+    suiting = _suiting(shape, image)
+    return next((one for one in suiting if networking in one.ready_for), suiting[0]).path
 
 
 def is_ready(shape: Shape, image: str | None, networking: GpuNetworking) -> bool:
     """Whether a family is known that suits the machine and is ready for a plugin."""
-    return any(networking in one.ready_for and _suits(one, shape, native=image is None) for one in FAMILIES)
+    return any(networking in one.ready_for for one in _suiting(shape, image))
 
 
 def refusal(shape: Shape, settings: ComputeSettings, image: str | None) -> tuple[str, str] | None:
     """What no family that is known has of what a machine needs, and what helps; None where one is named."""
-    if path_of(settings) or any(_suits(one, shape, native=image is None) for one in FAMILIES):
+    if path_of(settings) or _suiting(shape, image):
         return None
     gpu = shape.gpu
     if not _is_driven(shape):
@@ -128,13 +130,16 @@ def path_of(settings: ComputeSettings) -> str:
     return f"projects/{project}/global/images/family/{name}"
 
 
-def _suits(family: ImageFamily, shape: Shape, *, native: bool) -> bool:
-    return (
-        family.cpu_architecture == shape.machine.cpu_architecture
-        and release(family.cuda) >= release(shape.gpu.min_cuda)
+def _suiting(shape: Shape, image: str | None) -> list[ImageFamily]:
+    """The families that run a machine; without a container they need PyTorch."""
+    return [
+        one
+        for one in FAMILIES
+        if one.cpu_architecture == shape.machine.cpu_architecture
+        and release(one.cuda) >= release(shape.gpu.min_cuda)
         and _is_driven(shape)
-        and (family.has_torch or not native)
-    )
+        and (one.has_torch or image is not None)
+    ]
 
 
 def _is_driven(shape: Shape) -> bool:

@@ -226,8 +226,6 @@ def allow(network: str, ranges: str, project: str) -> str:
 
 
 _WHOLE = frozenset({"ALL_SUBNETWORKS_ALL_IP_RANGES", "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES"})
-
-
 _GOOGLES = ("pkg.dev", "gcr.io")
 _ELSEWHERE = frozenset({"PIP_INDEX_URL", "PIP_NO_INDEX", "HTTPS_PROXY", "https_proxy"})
 """Variables with which a job says itself where its packages come from."""
@@ -266,24 +264,35 @@ def ways_out(subnetwork: Mapping[str, Any], routers: Sequence[Mapping[str, Any]]
     return WaysOut(to_google=has_nat or bool(subnetwork.get("privateIpGoogleAccess")), to_internet=has_nat)
 
 
+def _covers(nat: Mapping[str, Any], subnetwork: Mapping[str, Any]) -> bool:
+    if nat.get("type", "PUBLIC") != "PUBLIC":
+        return False
+    named = {_path(one.get("name")) for one in mappings(nat.get("subnetworks"))}
+    return nat.get("sourceSubnetworkIpRangesToNat") in _WHOLE or _path(subnetwork.get("selfLink")) in named
+
+
+def _path(link: Any) -> str:
+    """A resource's name without the host that told of it."""
+    return str(link or "").rpartition("/projects/")[2]
+
+
 def read_ways_out(
-    access: GoogleClient, project: str, region: str, subnetwork: str, *, to_internet: bool = True,
+    access: GoogleClient, settings: ComputeSettings, region: str, *, to_internet: bool = True,
     policy: Policy = LOOK,
 ) -> WaysOut:  # fmt: skip
-    """The same, read from Compute Engine: two calls that change nothing.
+    """`ways_out` of the first interface in a region: two calls that change nothing.
 
     Args:
-        project: that of the network.
         to_internet: False where Google's APIs are enough: where they are reached, nothing more is read.
 
     Raises:
         MissingError: there is no such subnetwork in the region.
         AccessError, TransientError: it cannot be read; that says nothing about the network.
     """
-    url = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{project}/regions/{region}"
-    action = f"look at the network in {region}"
+    url = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{settings.network_project}/regions/{region}"
+    action, name = f"look at the network in {region}", short(settings.subnetwork or settings.network)
     fields = {"fields": "selfLink,network,privateIpGoogleAccess"}
-    found = access.get(f"{url}/subnetworks/{subnetwork}", action=action, params=fields, policy=policy)
+    found = access.get(f"{url}/subnetworks/{name}", action=action, params=fields, policy=policy)
     if found.get("privateIpGoogleAccess") and not to_internet:
         return ways_out(found, ())
     fields = {"fields": "items(network,nats),nextPageToken,warning"}
@@ -303,18 +312,6 @@ def commands(project: str, region: str, network: str, subnetwork: str, *, to_int
     return f"{router} && {nat} --auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges"
 
 
-def _covers(nat: Mapping[str, Any], subnetwork: Mapping[str, Any]) -> bool:
-    if nat.get("type", "PUBLIC") != "PUBLIC":
-        return False
-    named = {_path(one.get("name")) for one in mappings(nat.get("subnetworks"))}
-    return nat.get("sourceSubnetworkIpRangesToNat") in _WHOLE or _path(subnetwork.get("selfLink")) in named
-
-
-def _path(link: Any) -> str:
-    """A resource's name without the host that told of it."""
-    return str(link or "").rpartition("/projects/")[2]
-
-
 def check_ways_out(access: GoogleClient, settings: ComputeSettings, order: Mapping[str, Any]) -> None:
     """Make sure that the VMs will reach the bucket, and the internet where the job needs it.
 
@@ -322,32 +319,43 @@ def check_ways_out(access: GoogleClient, settings: ComputeSettings, order: Mappi
     ends the job.
 
     Raises:
-        NoWayOutError: they would not; with the command that mends it.
+        NoWayOutError: they would not; with the command that opens a way.
     """
     if settings.external_ip or not settings.check_network:
         return
-    region = region_of(str(order["zone"]))
-    job = order["job"]
+    region, job = region_of(str(order["zone"])), order["job"]
     plugin = (job["fabric"] or {}).get("plugin", "")
     for_what = needs_internet(settings, job["image"], job["order"]["requirements"], job["env"], plugin)
-    name, project = short(settings.subnetwork or settings.network), settings.network_project
     try:
-        # asked anew for each order: whoever has just opened a way is not told of yesterday's network
-        found = read_ways_out(access, project, region, name, to_internet=bool(for_what), policy=SOON)
+        # read anew for each job: a way may just have been opened
+        found = read_ways_out(access, settings, region, to_internet=bool(for_what), policy=SOON)
     except (AccessError, MissingError, TransientError) as error:
         log.info("the network in %s could not be looked at: %s", region, error.what)
         return
-    if not found.to_google or (for_what and not found.to_internet):
-        raise _shut_in(settings, region, for_what)
+    refusal = shut_in(settings, region, found, for_what)
+    if refusal is not None:
+        raise refusal
+
+
+def shut_in(settings: ComputeSettings, region: str, ways: WaysOut, for_what: str) -> NoWayOutError | None:
+    """Why VMs would not reach the bucket, or what a job needs from the internet; None: they would."""
+    if ways.to_google and (ways.to_internet or not for_what):
+        return None
+    network, subnetwork = short(settings.network), short(settings.subnetwork or settings.network)
+    lacks = "Cloud NAT" if for_what else "Private Google Access and no Cloud NAT"
+    fix = commands(settings.network_project, region, network, subnetwork, to_internet=bool(for_what))
+    return NoWayOutError(
+        f"VMs in {region} would not reach {for_what or 'the bucket'}",
+        why=f"they have no external address, and subnetwork {subnetwork} has no {lacks}",
+        fix=f"{fix}; or external_ip=True; or check_network=False where there is a way that gputrain"
+        " cannot see",
+    )
 
 
 def needs_internet(
-    settings: ComputeSettings,
-    image: str | None,
-    requirements: Sequence[str],
-    env: Mapping[str, str],
+    settings: ComputeSettings, image: str | None, requirements: Sequence[str], env: Mapping[str, str],
     plugin: str = "",
-) -> str:
+) -> str:  # fmt: skip
     """What of a job comes from beyond Google; empty: nothing."""
     if image and not image.partition("/")[0].endswith(_GOOGLES):
         return f"the image {image}"
@@ -358,14 +366,3 @@ def needs_internet(
     if requirements and not _ELSEWHERE & set(env):
         return f"requirements ({', '.join(requirements)})"
     return ""
-
-
-def _shut_in(settings: ComputeSettings, region: str, for_what: str) -> NoWayOutError:
-    subnetwork, project = short(settings.subnetwork or settings.network), settings.network_project
-    lacks = "Cloud NAT" if for_what else "Private Google Access and no Cloud NAT"
-    return NoWayOutError(
-        f"VMs in {region} would not reach {for_what or 'the bucket'}",
-        why=f"they have no external address, and subnetwork {subnetwork} has no {lacks}",
-        fix=commands(project, region, short(settings.network), subnetwork, to_internet=bool(for_what))
-        + "; or external_ip=True; or check_network=False where there is a way that gputrain cannot see",
-    )

@@ -15,8 +15,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import attrs
-
 from gputrain import catalog
 from gputrain.backends.compute import images, networking
 from gputrain.backends.compute.request import MODELS
@@ -29,7 +27,6 @@ from gputrain.google.cache import Found
 from gputrain.google.compute_lists import ZonalList, list_all_zones, zone_of
 from gputrain.google.forms import mapping, mappings
 from gputrain.planning import Candidate, Fact, Offer, Supply
-from gputrain.quota import QuotaStatus
 from gputrain.quota.model import QuotaSnapshot, grouped, in_short
 from gputrain.retry import GLANCE
 from gputrain.spec import TrainingSpec
@@ -45,7 +42,6 @@ Source: compute v1, ``Metadata``, read 2026-11-23.
 """
 _OURS, _A_NAME = 32_768, 70
 """Bytes that are left to what else stands there, and to each VM's name."""
-_HOLDER = "VMs read their job from their metadata, where 256 KiB are allowed"
 
 _MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
 REFRESH = "python -m gputrain.catalog.refresh"
@@ -56,14 +52,16 @@ ADVISED = (ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
 
 def supply(settings: ComputeSettings) -> Supply:
     """Every shape with GPUs in the zones of the allowed regions, in the order of the regions."""
-    shapes = catalog.shapes(service=Service.COMPUTE)
-    offers = tuple(_offer(shape, settings) for shape in shapes)
     return Supply(
         backend=NAME,
-        offers=offers,
+        offers=tuple(_offer(shape, settings) for shape in catalog.shapes(service=Service.COMPUTE)),
         limits=(
             *LIMITS,
-            *words(_HOLDER, _room, {**SAID, "env": lambda spec: dict(spec.env)}),
+            *words(
+                "VMs read their job from their metadata, where 256 KiB are allowed",
+                lambda spec: MOST_METADATA - _OURS - _A_NAME * spec.num_nodes,
+                {**SAID, "env": lambda spec: dict(spec.env)},
+            ),
             *folders(settings.bucket, "a folder of a VM is gone when the VM is", "gs://"),
         ),
         find_gpu=catalog.find,
@@ -71,41 +69,32 @@ def supply(settings: ComputeSettings) -> Supply:
     )
 
 
-def _room(spec: TrainingSpec) -> int:
-    return MOST_METADATA - _OURS - _A_NAME * spec.num_nodes
-
-
 def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
     regions = settings.all_regions(Service.COMPUTE)
-    places = [zone for region in regions for zone in catalog.possible_zones(shape, region)]
+    sold = [region for region in catalog.regions(shape) if catalog.possible_zones(shape, region)]
+    such_as = f" such as {', '.join(sold[:3])}" if sold else ""
 
     def reserved_in(spec: TrainingSpec) -> str:
         zone = zone_of(spec.reservation or "")
         return zone if region_of(zone) in regions else ""
 
     def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
-        return None if model is None else catalog.price(shape, catalog.region_of(place), model)
+        return None if model is None else catalog.price(shape, region_of(place), model)
 
     return Offer(
         gpu=shape.gpu.kind,
         gpu_count=shape.gpu_count,
         machine_type=shape.machine_type,
         provisioning_models=shape.sold_as(Service.COMPUTE),
-        places=tuple(places),
-        places_fix=_places_fix(shape),
+        places=tuple(zone for region in regions for zone in catalog.possible_zones(shape, region)),
+        places_fix=f"allow more regions{such_as}, or read today's zones with {REFRESH}",
         reserved_in=reserved_in,
         price_of=price_of,
-        region_of=catalog.region_of,
+        region_of=region_of,
         max_nodes=MOST_NODES,
         network_of=lambda spec: networking.network(shape, settings, spec.num_nodes, spec.image_name),
         refuses=partial(_refuses, shape, settings),
     )
-
-
-def _places_fix(shape: Shape) -> str:
-    regions = [region for region in catalog.regions(shape) if catalog.possible_zones(shape, region)]
-    such_as = f" such as {', '.join(regions[:3])}" if regions else ""
-    return f"allow more regions{such_as}, or read today's zones with {REFRESH}"
 
 
 def _refuses(
@@ -151,57 +140,44 @@ def questions(
 
 
 def fact(one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
-    """What was told of a candidate."""
+    """What was answered about a candidate."""
     shape = shape_of(one, Service.COMPUTE)
     model = one.provisioning_model or ProvisioningModel.STANDARD
-    region = region_of(one.place)
-    status = snapshot.status(shape, one.num_nodes, model, region, reservation=one.reservation)
-    is_reserved = zone_of(one.reservation or "") == one.place
-    machine = _look(shape, one.place, found, is_reserved=is_reserved)
+    status = snapshot.status(shape, one.num_nodes, model, region_of(one.place), reservation=one.reservation)
+    availability, absent_why, unread = _machine_in(one, shape, found)
     held_why, held_note = in_reservation(one, shape, one.place, found)
     advised = found.get(_advice_key(one)) if one.provisioning_model in ADVISED else None
+    note = "; ".join(filter(None, [status.note, grouped(unread)]))  # in a reservation, why no quota counts
+    if unread and status.note == snapshot.note:
+        note = grouped({**snapshot.unread, **unread})
     return Fact(
         verdict=status.verdict,
         readings=status.readings,
         obtainability=advised.value if advised else None,
-        absent_why=machine.absent_why or held_why,
-        availability=machine.told_by,
-        note="; ".join(filter(None, [_note(status, snapshot, machine), held_note])),
+        absent_why=absent_why or held_why,
+        availability=availability,
+        note="; ".join(filter(None, [note, held_note])),
     )
 
 
-def _note(status: QuotaStatus, snapshot: QuotaSnapshot, machine: _Look) -> str:
-    """What could not be read; in a reservation, why no quota counts."""
-    if machine.unread and status.note == snapshot.note:
-        return grouped({**snapshot.unread, **machine.unread})
-    return "; ".join(filter(None, [status.note, grouped(machine.unread)]))
-
-
-@attrs.frozen(kw_only=True)
-class _Look:
-    """Whether a zone has a machine: who says so, and why not."""
-
-    told_by: str
-    absent_why: str = ""
-    unread: Mapping[str, str] = {}
-
-
-def _look(shape: Shape, zone: str, found: Mapping[str, Found], *, is_reserved: bool = False) -> _Look:
-    key, name = (
-        (_ACCELERATORS, shape.gpu.accelerator_type) if shape.is_attached else (_MACHINES, shape.machine_type)
-    )
-    told = found[key]
-    names = told.value.names(zone) if isinstance(told.value, ZonalList) else None
-    if names is None:
-        why = in_short(told.error) if told.error else f"{zone} is left out"
-        dated = catalog.listed_in(shape)
-        if zone not in catalog.zones(shape) and not is_reserved:
-            absent = f"no table says which zones of {region_of(zone)} have {name}; {REFRESH} reads them"
-            return _Look(told_by="", absent_why=absent, unread={f"{key}.aggregatedList": why})
-        table = f"the catalog's table of zones ({dated.key}, {dated.dated})"
-        return _Look(told_by=table, unread={f"{key}.aggregatedList": why})
-    by = f"{key}.aggregatedList, {told.read_at:%Y-%m-%d %H:%M} UTC"
-    return _Look(told_by=by, absent_why="" if name in names else f"{zone} has no {name} ({by})")
+def _machine_in(
+    one: Candidate, shape: Shape, found: Mapping[str, Found]
+) -> tuple[str, str, Mapping[str, str]]:
+    """Who says whether the zone has the machine, why it has none, and what could not be read."""
+    is_attached, zone = shape.is_attached, one.place
+    key = _ACCELERATORS if is_attached else _MACHINES
+    name = shape.gpu.accelerator_type if is_attached else shape.machine_type
+    answer = found[key]
+    names = answer.value.names(zone) if isinstance(answer.value, ZonalList) else None
+    if names is not None:
+        by = f"{key}.aggregatedList, {answer.read_at:%Y-%m-%d %H:%M} UTC"
+        return by, "" if name in names else f"{zone} has no {name} ({by})", {}
+    why = in_short(answer.error) if answer.error else f"{zone} is left out"
+    unread, dated = {f"{key}.aggregatedList": why}, catalog.listed_in(shape)
+    if zone not in catalog.zones(shape) and zone_of(one.reservation or "") != zone:
+        absent = f"no table says which zones of {region_of(zone)} have {name}; {REFRESH} reads them"
+        return "", absent, unread
+    return f"the catalog's table of zones ({dated.key}, {dated.dated})", "", unread
 
 
 def _machines(access: GoogleClient) -> ZonalList:
@@ -230,28 +206,25 @@ def _ask_advice(access: GoogleClient, one: Candidate, shape: Shape) -> float | N
     Raises:
         AccessError, RequestError, TransientError, ...: as Compute Engine answers.
     """
+    assert one.provisioning_model is not None, "advice is on what is sold"
+    zone, selection = f"zones/{one.place}", dict[str, Any](machineTypes=[one.machine_type])
+    if shape.is_attached:
+        kind, count = f"{zone}/acceleratorTypes/{shape.gpu.accelerator_type}", shape.api_gpu_count
+        selection["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": count}]
     base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{access.project}"
     body = access.post(
         f"{base}/regions/{region_of(one.place)}/advice/capacity",
         action=f"ask for advice on {one.place}",
-        json=_question(one, shape),
+        json={
+            "size": one.num_nodes,
+            "instanceProperties": {"scheduling": {"provisioningModel": MODELS[one.provisioning_model]}},
+            "instanceFlexibilityPolicy": {"instanceSelections": {"wanted": selection}},
+            "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE", "zones": [{"zone": zone}]},
+        },
         policy=GLANCE,
     )
-    told = mappings(body.get("recommendations"))
-    found = [mapping(one.get("scores")).get("obtainability") for one in told]
-    chances = [float(chance) for chance in found if isinstance(chance, (int, float)) and 0 <= chance <= 1]
+    scores = [
+        mapping(one.get("scores")).get("obtainability") for one in mappings(body.get("recommendations"))
+    ]
+    chances = [float(chance) for chance in scores if isinstance(chance, (int, float)) and 0 <= chance <= 1]
     return max(chances, default=None)
-
-
-def _question(one: Candidate, shape: Shape) -> dict[str, Any]:
-    assert one.provisioning_model is not None, "advice is on what is sold"
-    selection: dict[str, Any] = {"machineTypes": [one.machine_type]}
-    if shape.is_attached:
-        kind = f"zones/{one.place}/acceleratorTypes/{shape.gpu.accelerator_type}"
-        selection["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": shape.api_gpu_count}]
-    return {
-        "size": one.num_nodes,
-        "instanceProperties": {"scheduling": {"provisioningModel": MODELS[one.provisioning_model]}},
-        "instanceFlexibilityPolicy": {"instanceSelections": {"wanted": selection}},
-        "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE", "zones": [{"zone": f"zones/{one.place}"}]},
-    }

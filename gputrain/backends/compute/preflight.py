@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
+
+import attrs
 
 from gputrain import catalog
 from gputrain.backends.compute import images, networking
-from gputrain.backends.compute.networking import commands, read_ways_out
 from gputrain.backends.compute.settings import NAME, ComputeSettings, short
 from gputrain.backends.google import shape_of
 from gputrain.catalog import Fabric, GpuNetworking, ProvisioningModel, Service, Shape, region_of
@@ -21,72 +23,66 @@ from gputrain.planning import Candidate
 from gputrain.retry import PATIENT
 from gputrain.spec import TrainingSpec
 
-_ADMIN = "roles/compute.instanceAdmin.v1"
-_OBJECTS = "roles/storage.objectUser"
+_ADMIN, _VIEWER = "roles/compute.instanceAdmin.v1", "roles/compute.viewer"
+
+
+def _needs(role: str, calls: Mapping[str, str], **more: Any) -> tuple[Permission, ...]:
+    return tuple(Permission(f"compute.{name}", call, role, **more) for name, call in calls.items())
+
+
 NEEDS: tuple[Permission, ...] = (
-    Permission("compute.instances.create", "create the VMs", _ADMIN),
-    Permission("compute.instances.setMetadata", "pass the job to the VMs", _ADMIN),
-    Permission("compute.instances.setLabels", "label the VMs", _ADMIN),
-    Permission("compute.instances.setServiceAccount", "give the VMs an account", _ADMIN),
-    Permission("compute.instances.list", "watch the VMs", _ADMIN),
-    Permission("compute.instances.get", "look at one VM", _ADMIN),
-    Permission("compute.instances.delete", "delete the VMs", _ADMIN),
-    Permission("compute.instances.getSerialPortOutput", "read the serial port", _ADMIN),
-    Permission("compute.disks.create", "create the VMs' disks", _ADMIN),
-    Permission("compute.subnetworks.use", "put the VMs into the network", _ADMIN),
-    Permission("compute.zoneOperations.get", "wait for the create", _ADMIN),
-    Permission("compute.zoneOperations.list", "see why a VM ended", _ADMIN),
-    Permission("compute.instanceTemplates.list", "find leftovers of queued VM groups", _ADMIN),
+    *_needs(_ADMIN, {
+        "instances.create": "create the VMs",
+        "instances.setMetadata": "pass the job to the VMs",
+        "instances.setLabels": "label the VMs",
+        "instances.setServiceAccount": "give the VMs an account",
+        "instances.list": "watch the VMs",
+        "instances.get": "look at one VM",
+        "instances.delete": "delete the VMs",
+        "instances.getSerialPortOutput": "read the serial port",
+        "disks.create": "create the VMs' disks",
+        "subnetworks.use": "put the VMs into the network",
+        "zoneOperations.get": "wait for the create",
+        "zoneOperations.list": "see why a VM ended",
+        "instanceTemplates.list": "find leftovers of queued VM groups",
+    }),
     *COMMON,
-)
+)  # fmt: skip
 """Every permission that submitting, watching, stopping and cleaning up needs; a test takes each one away.
 
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
-_VIEWER = "roles/compute.viewer"
-_PLANS = tuple(
-    Permission(permission, call, role, is_optional=True)
-    for permission, call, role in (
-        ("compute.projects.get", "read global quotas", _VIEWER),
-        ("compute.regions.list", "read regional quotas", _VIEWER),
-        ("compute.machineTypes.list", "read which zones have a machine type", _VIEWER),
-        ("compute.acceleratorTypes.list", "read which zones have a GPU", _VIEWER),
-        ("compute.routers.list", "check whether VMs reach the internet", _VIEWER),
-        ("compute.firewalls.list", "check whether nodes reach each other", _VIEWER),
-    )
-)
+_PLANS = _needs(_VIEWER, {
+    "projects.get": "read global quotas",
+    "regions.list": "read regional quotas",
+    "machineTypes.list": "read which zones have a machine type",
+    "acceleratorTypes.list": "read which zones have a GPU",
+    "routers.list": "check whether VMs reach the internet",
+    "firewalls.list": "check whether nodes reach each other",
+}, is_optional=True)  # fmt: skip
 """What planning reads; without one, something stays unknown."""
-_IMAGE = tuple(
-    Permission(permission, call, _ADMIN, only_with="an image of your own project")
-    for permission, call in (
-        ("compute.images.get", "read the boot image"),
-        ("compute.images.getFromFamily", "read the boot image's family"),
-        ("compute.images.useReadOnly", "boot from the image"),
-    )
-)
+_IMAGE = _needs(_ADMIN, {
+    "images.get": "read the boot image",
+    "images.getFromFamily": "read the boot image's family",
+    "images.useReadOnly": "boot from the image",
+}, only_with="an image of your own project")  # fmt: skip
 """Of images of one's own project; Google's are public."""
-_TAGS = Permission("compute.instances.setTags", "put network_tags on the VMs", _ADMIN,
-    only_with="`network_tags=`",
-)  # fmt: skip
-_EXTERNAL = Permission("compute.subnetworks.useExternalIp", "give the VMs external addresses", _ADMIN,
-    only_with="`external_ip=True`",
-)  # fmt: skip
-_GROUP = "compute.instanceGroupManagers"
-_QUEUE = tuple(
-    Permission(permission, call, _ADMIN, only_with="several nodes by `flex-start`")
-    for permission, call in (
-        ("compute.instanceTemplates.create", "describe the VMs of a queued group"),
-        ("compute.instanceTemplates.useReadOnly", "create a queued group's VMs from it"),
-        ("compute.instanceTemplates.delete", "delete it"),
-        (f"{_GROUP}.create", "queue a group"),
-        (f"{_GROUP}.get", "read a group's state"),
-        (f"{_GROUP}.update", "request a group's VMs, and cancel the request"),
-        (f"{_GROUP}.delete", "delete a group and its VMs"),
-        ("compute.globalOperations.get", "wait for the group's create"),
-    )
+_TAGS = _needs(_ADMIN, {"instances.setTags": "put network_tags on the VMs"}, only_with="`network_tags=`")
+_EXTERNAL = _needs(
+    _ADMIN, {"subnetworks.useExternalIp": "give the VMs external addresses"}, only_with="`external_ip=True`"
 )
+_QUEUE = _needs(_ADMIN, {
+    "instanceTemplates.create": "describe the VMs of a queued group",
+    "instanceTemplates.useReadOnly": "create a queued group's VMs from it",
+    "instanceTemplates.delete": "delete it",
+    "instanceGroupManagers.create": "queue a group",
+    "instanceGroupManagers.get": "read a group's state",
+    "instanceGroupManagers.update": "request a group's VMs, and cancel the request",
+    "instanceGroupManagers.delete": "delete a group and its VMs",
+    "globalOperations.get": "wait for the group's create",
+}, only_with="several nodes by `flex-start`")  # fmt: skip
 """Of VM groups in the flex-start queue. Source: IAM pages of groups and templates, read 2026-11-22."""
-TABLE = (*NEEDS, QUOTAS, *_PLANS, *_IMAGE, _TAGS, _EXTERNAL, *_QUEUE)
+TABLE = (*NEEDS, QUOTAS, *_PLANS, *_IMAGE, *_TAGS, *_EXTERNAL, *_QUEUE)
 """Everything that any call of this backend needs."""
 
 _APIS = (NeededApi("compute.googleapis.com", "create VMs"),)
@@ -100,77 +96,118 @@ def preflight(
 ) -> Checks:
     """What a job would need; with a spec, also its code and its images on each machine."""
     regions = tuple(dict.fromkeys(region_of(one.place) for one in candidates)) or settings.named_regions
-    more = (
-        *_networks(access, settings, spec, regions),
-        *questions(access, settings, candidates),
-        *_boot_images(access, settings, spec, candidates),
-        *_container(access, spec, candidates),
-    )
+    networks, shapes = _Networks(access, settings), [shape_of(one, Service.COMPUTE) for one in candidates]
+    more = [*networks.probes(spec, regions), *networks.fabrics(candidates)]
+    more += _boot_images(access, settings, spec, candidates)
+    if spec is not None and spec.image_name is not None:
+        more += image(access, spec.image_name, tuple(dict.fromkeys(shapes)), service=Service.COMPUTE)
     return check_project(
-        NAME, access, of=_APIS, needed=_needs(settings, candidates), home=settings.bucket,
+        NAME, access, of=_APIS, needed=_needed(settings, candidates), home=settings.bucket,
         region=settings.home, runs_as=settings.service_account, spec=spec, more=more,
     )  # fmt: skip
 
 
-def _needs(settings: ComputeSettings, candidates: Sequence[Candidate]) -> tuple[Permission, ...]:
+def _needed(settings: ComputeSettings, candidates: Sequence[Candidate]) -> tuple[Permission, ...]:
     flex = ProvisioningModel.FLEX_START
-    is_queued = any(one.provisioning_model is flex and one.num_nodes > 1 for one in candidates)
-    own_image = images.path_of(settings).startswith(f"projects/{settings.project}/")
     more = (
-        (_IMAGE, own_image),
-        ((_TAGS,), bool(settings.network_tags)),
-        ((_EXTERNAL,), settings.external_ip),
-        (_QUEUE, is_queued),
+        (_IMAGE, images.path_of(settings).startswith(f"projects/{settings.project}/")),
+        (_TAGS, bool(settings.network_tags)),
+        (_EXTERNAL, settings.external_ip),
+        (_QUEUE, any(one.provisioning_model is flex and one.num_nodes > 1 for one in candidates)),
     )
     return (*NEEDS, *_PLANS, *(need for needs, is_asked in more if is_asked for need in needs))
 
 
-def _networks(
-    access: GoogleClient, settings: ComputeSettings, spec: TrainingSpec | None, regions: Sequence[str]
-) -> tuple[Probe, ...]:
-    name, project = short(settings.network), settings.network_project
-    fix = f"gcloud compute networks create {name} --project {project} --subnet-mode auto"
-    path = f"projects/{project}/global/networks/{name}"
-    first = () if settings.subnetwork is not None else (network(access, path, fix),)
-    named = tuple(map(short, (settings.subnetwork or name, *settings.gpu_subnetworks)))
-    looks_out = settings.check_network and not settings.external_ip
-    for_what = ""
-    if spec is not None:
-        for_what = networking.needs_internet(settings, spec.image_name, spec.requirements, spec.env)
-    return (
-        *first,
-        *(_subnetwork(access, settings, region, each) for region in regions for each in named),
-        *(_way_out(access, settings, region, for_what) for region in regions if looks_out),
-    )
+@attrs.frozen
+class _Networks:
+    """Checks of the networks that the settings name."""
 
+    access: GoogleClient
+    settings: ComputeSettings
 
-def _way_out(access: GoogleClient, settings: ComputeSettings, region: str, for_what: str) -> Probe:
-    """Whether VMs without addresses reach the bucket, and what their job needs from beyond Google."""
-    subject, project = f"ways out of {region}", settings.network_project
-    network, subnetwork = short(settings.network), short(settings.subnetwork or settings.network)
+    def probes(self, spec: TrainingSpec | None, regions: Sequence[str]) -> Iterator[Probe]:
+        """Whether they are there, and lead VMs where they have to go."""
+        settings, project = self.settings, self.settings.network_project
+        name = short(settings.network)
+        if settings.subnetwork is None:
+            fix = f"gcloud compute networks create {name} --project {project} --subnet-mode auto"
+            yield network(self.access, f"projects/{project}/global/networks/{name}", fix)
+        for region in regions:
+            for each in map(short, (settings.subnetwork or name, *settings.gpu_subnetworks)):
+                fix = (
+                    f"gcloud compute networks subnets create {each} --project {project}"
+                    f" --network {name} --region {region} --range 10.0.0.0/20"
+                )
+                path = f"projects/{project}/regions/{region}/subnetworks/{each}"
+                yield exists(self.access, path, f"subnetwork {each} in {region}", fix)
+        for_what = ""
+        if spec is not None:
+            for_what = networking.needs_internet(settings, spec.image_name, spec.requirements, spec.env)
+        for region in regions if settings.check_network and not settings.external_ip else ():
+            yield Probe(subject=f"ways out of {region}", run=partial(self._way_out, region, for_what))
 
-    def run() -> Iterator[Check]:
-        found = read_ways_out(access, project, region, subnetwork, policy=PATIENT)
-        if found.to_google and (found.to_internet or not for_what):
+    def _way_out(self, region: str, for_what: str) -> Iterator[Check]:
+        """Whether VMs without addresses reach the bucket, and what their job needs from beyond Google."""
+        found = networking.read_ways_out(self.access, self.settings, region, policy=PATIENT)
+        error = networking.shut_in(self.settings, region, found, for_what)
+        if error is None:
             reached = "everything, by Cloud NAT" if found.to_internet else "Google's APIs only"
             yield ok(f"VMs there reach {reached}")
+        else:
+            yield failed(f"{error.what}: {error.why}", error.fix)
+
+    def fabrics(self, candidates: Sequence[Candidate]) -> Iterable[Probe]:
+        """One for each way and zone in which several machines would talk; nothing for one node."""
+        asked: dict[str, Probe] = {}
+        for one in candidates:
+            shape = shape_of(one, Service.COMPUTE)
+            ways = catalog.fabrics(shape) if one.network is not None else ()
+            for fabric in (way for way in ways if one.network and way.networking.value == one.network.name):
+                subject = f"{fabric.networking} between {shape.machine_type} in {one.place}"
+                asked[subject] = Probe(subject=subject, run=partial(self._fabric, fabric, shape, one.place))
+        return asked.values()
+
+    def _fabric(self, fabric: Fabric, shape: Shape, zone: str) -> Iterator[Check]:
+        first = self.settings.subnetwork or self.settings.network
+        named = [(first, "control"), *zip(self.settings.gpu_subnetworks, fabric.nics, strict=False)]
+        wrong = [check for each, kind in named for check in self._wrong(fabric, zone, short(each), kind)]
+        yield from wrong
+        if not wrong:
+            yield ok(f"up to {fabric.gbps_per_gpu(shape):g} Gbps a GPU, by the catalog")
+
+    def _wrong(self, fabric: Fabric, zone: str, name: str, kind: str) -> Iterator[Check]:
+        """What is wrong with one subnetwork; one that is missing has a check of its own."""
+        project = self.settings.network_project
+        below = find(self.access, f"projects/{project}/regions/{region_of(zone)}/subnetworks/{name}")
+        link = str((below or {}).get("network", "")).rpartition("/compute/v1/")[2]
+        network = find(self.access, link) if link else None
+        if below is None or network is None:
             return
-        yield failed(
-            f"VMs there have no external address, and would not reach {for_what or 'the bucket'}",
-            commands(project, region, network, subnetwork, to_internet=bool(for_what)),
-        )
+        called, ranges = network.get("name", ""), str(below.get("ipCidrRange", ""))
+        if kind == "MRDMA":
+            wanted = f"{zone}{fabric.roce_profile}"
+            has = str(network.get("networkProfile", "")).rpartition("/")[2]
+            if has != wanted:
+                has = f"profile {has}" if has else "no profile"
+                why = f"network {called} has {has}, and RDMA needs {wanted}"
+                yield failed(why, f"another network, made with --network-profile {wanted}")
+            return
+        if not fabric.is_plain and kind == "GVNIC" and network.get("mtu") != fabric.mtu:
+            why = f"network {called} has MTU {network.get('mtu')}, and Google's recipe {fabric.mtu}"
+            fix = f"gcloud compute networks update {called} --mtu {fabric.mtu} --project {project}"
+            yield failed(why, fix, is_certain=False)
+        if not _lets_in(self._rules(), link, ranges):
+            why = f"no firewall rule lets VMs of network {called} reach each other on all ports"
+            # not certain: a policy of the organisation may
+            yield failed(why, networking.allow(called, ranges, project), is_certain=False)
 
-    return Probe(subject=subject, run=run)
-
-
-def _subnetwork(access: GoogleClient, settings: ComputeSettings, region: str, name: str) -> Probe:
-    project = settings.network_project
-    path = f"projects/{project}/regions/{region}/subnetworks/{name}"
-    fix = (
-        f"gcloud compute networks subnets create {name} --project {project}"
-        f" --network {short(settings.network)} --region {region} --range 10.0.0.0/20"
-    )
-    return exists(access, path, f"subnetwork {name} in {region}", fix)
+    def _rules(self) -> Sequence[Mapping[str, Any]]:
+        project = self.settings.network_project
+        url = f"{self.access.url(Api.COMPUTE)}/compute/v1/projects/{project}/global/firewalls"
+        fields = {"fields": "items(network,direction,disabled,sourceRanges,allowed),nextPageToken,warning"}
+        action = "look at firewall rules"
+        rules = self.access.list_all(url, action=action, params=fields, policy=PATIENT)
+        return rules.require_complete(action)
 
 
 def _boot_images(
@@ -178,122 +215,38 @@ def _boot_images(
     settings: ComputeSettings,
     spec: TrainingSpec | None,
     candidates: Sequence[Candidate],
-) -> tuple[Probe, ...]:
+) -> list[Probe]:
     """The image of each machine the job may get; without a spec, those of the settings, or all we know."""
-    if spec is None:
-        own = settings.boot_image or settings.image_family
-        paths = (images.path_of(settings),) if own else tuple(one.path for one in images.FAMILIES)
-        return tuple(_boot_image(access, path, ()) for path in paths)
     chosen: dict[str, list[Shape]] = {}
-    for one in candidates:
-        shape, way = shape_of(one, Service.COMPUTE), None
-        if one.network is not None:
-            way = GpuNetworking(one.network.name)
-        fit = chosen.setdefault(images.choose(shape, settings, spec.image_name, way), [])
-        fit += [shape] * (shape not in fit)
-    return tuple(_boot_image(access, path, fit) for path, fit in chosen.items())
-
-
-def _boot_image(access: GoogleClient, path: str, shapes: Sequence[Shape]) -> Probe:
-    subject = f"boot image {path.rpartition('/')[2]}"
-
-    def run() -> Iterator[Check]:
-        found = find(access, path)
-        if found is None:
-            owner = path.split("/")[1]
-            fix = f"gcloud compute images list --project {owner} --no-standard-images --show-deprecated"
-            yield failed(f"there is no {path}", fix)
-            return
-        built = str(found.get("architecture", "")).lower()
-        wrong = [shape for shape in shapes if built and shape.machine.cpu_architecture != built]
-        for shape in wrong:
-            why = f"it is for {built}, and {shape.machine_type} is {shape.machine.cpu_architecture}"
-            fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
-            yield failed(why, fix)
-        if not wrong:
-            yield ok(str(found.get("name", "")), group="boot images")
-
-    return Probe(subject=subject, run=run)
-
-
-def _container(
-    access: GoogleClient, spec: TrainingSpec | None, candidates: Sequence[Candidate]
-) -> tuple[Probe, ...]:
-    if spec is None or spec.image_name is None:
-        return ()
-    return image(access, spec.image_name, _shapes(candidates), service=Service.COMPUTE)
-
-
-def _shapes(candidates: Sequence[Candidate]) -> tuple[Shape, ...]:
-    return tuple(dict.fromkeys(shape_of(one, Service.COMPUTE) for one in candidates))
-
-
-_ALL_PORTS = "0-65535"
-
-
-def questions(
-    access: GoogleClient, settings: ComputeSettings, candidates: Sequence[Candidate]
-) -> tuple[Probe, ...]:
-    """One for each way and zone that gangs would talk by; nothing for one node."""
-    asked: dict[str, Probe] = {}
-    for one in candidates:
+    container = None if spec is None else spec.image_name
+    if spec is None:
+        own = images.path_of(settings)
+        chosen = {path: [] for path in ([own] if own else [one.path for one in images.FAMILIES])}
+    for one in candidates if spec is not None else ():
         shape = shape_of(one, Service.COMPUTE)
-        ways = catalog.fabrics(shape) if one.network is not None else ()
-        for fabric in (way for way in ways if one.network and way.networking.value == one.network.name):
-            subject = f"{fabric.networking} between {shape.machine_type} in {one.place}"
-            asked[subject] = _question(access, settings, fabric, shape, one.place, subject)
-    return tuple(asked.values())
+        way = None if one.network is None else GpuNetworking(one.network.name)
+        fit = chosen.setdefault(images.choose(shape, settings, container, way), [])
+        fit += [shape] * (shape not in fit)
+    return [
+        Probe(subject=f"boot image {path.rpartition('/')[2]}", run=partial(_boot_image, access, path, fit))
+        for path, fit in chosen.items()
+    ]
 
 
-def _question(
-    access: GoogleClient, settings: ComputeSettings, fabric: Fabric, shape: Shape, zone: str, subject: str
-) -> Probe:
-    def run() -> Iterator[Check]:
-        first, project = settings.subnetwork or settings.network, settings.network_project
-        named = [(first, "control"), *zip(settings.gpu_subnetworks, fabric.nics, strict=False)]
-        looks = (_looked(access, project, fabric, zone, short(each), kind) for each, kind in named)
-        wrong = [check for look in looks for check in look]
-        yield from wrong
-        if not wrong:
-            yield ok(f"up to {fabric.gbps_per_gpu(shape):g} Gbps a GPU, by the catalog")
-
-    return Probe(subject=subject, run=run)
-
-
-def _looked(
-    access: GoogleClient, project: str, fabric: Fabric, zone: str, name: str, kind: str
-) -> Iterator[Check]:
-    """What is wrong with one subnetwork; one that is missing has a check of its own."""
-    below = find(access, f"projects/{project}/regions/{region_of(zone)}/subnetworks/{name}")
-    link = str((below or {}).get("network", "")).rpartition("/compute/v1/")[2]
-    network = find(access, link) if link else None
-    if below is None or network is None:
+def _boot_image(access: GoogleClient, path: str, shapes: Sequence[Shape]) -> Iterator[Check]:
+    found = find(access, path)
+    if found is None:
+        owner = path.split("/")[1]
+        fix = f"gcloud compute images list --project {owner} --no-standard-images --show-deprecated"
+        yield failed(f"there is no {path}", fix)
         return
-    called = network.get("name", "")
-    if kind == "MRDMA":
-        wanted, has = (
-            f"{zone}{fabric.roce_profile}",
-            str(network.get("networkProfile", "")).rpartition("/")[2],
-        )
-        if has != wanted:
-            why = f"network {called} has {f'profile {has}' if has else 'no profile'}, and RDMA needs {wanted}"
-            yield failed(why, f"another network, made with --network-profile {wanted}")
-        return
-    if not fabric.is_plain and kind == "GVNIC" and network.get("mtu") != fabric.mtu:
-        why = f"network {called} has MTU {network.get('mtu')}, and Google's recipe {fabric.mtu}"
-        fix = f"gcloud compute networks update {called} --mtu {fabric.mtu} --project {project}"
-        yield failed(why, fix, is_certain=False)
-    if not _lets_in(_rules(access, project), link, str(below.get("ipCidrRange", ""))):
-        why = f"no firewall rule lets VMs of network {called} reach each other on all ports"
-        fix = networking.allow(called, str(below.get("ipCidrRange", "")), project)
-        yield failed(why, fix, is_certain=False)  # a policy of the organisation may
-
-
-def _rules(access: GoogleClient, project: str) -> tuple[Mapping[str, Any], ...]:
-    url = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{project}/global/firewalls"
-    fields = {"fields": "items(network,direction,disabled,sourceRanges,allowed),nextPageToken,warning"}
-    action = "look at firewall rules"
-    return tuple(access.list_all(url, action=action, params=fields, policy=PATIENT).require_complete(action))
+    built = str(found.get("architecture", "")).lower()
+    wrong = [shape for shape in shapes if built and shape.machine.cpu_architecture != built]
+    for shape in wrong:
+        why = f"it is for {built}, and {shape.machine_type} is {shape.machine.cpu_architecture}"
+        yield failed(why, "name another with image_family='PROJECT/FAMILY' or boot_image=")
+    if not wrong:
+        yield ok(str(found.get("name", "")), group="boot images")
 
 
 def _lets_in(rules: Sequence[Mapping[str, Any]], network: str, ranges: str) -> bool:
@@ -303,7 +256,7 @@ def _lets_in(rules: Sequence[Mapping[str, Any]], network: str, ranges: str) -> b
         for rule in rules
         if str(rule.get("network", "")).endswith(network) and _is_of(rule, ranges)
         for one in mappings(rule.get("allowed"))
-        if one.get("ports", [_ALL_PORTS]) == [_ALL_PORTS]
+        if one.get("ports", ["0-65535"]) == ["0-65535"]
     }
     return "all" in open_ or {"tcp", "udp"} <= open_
 

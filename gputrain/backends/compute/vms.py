@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.backends.base import Machine, Request
+from gputrain.backends.base import Machine, Request, remove_each
 from gputrain.backends.compute.calls import (
     EVERY_S,
     Calls,
@@ -213,19 +213,14 @@ class Vms:
 
     def remove(self, machines: Sequence[Machine]) -> None:
         """As of `Backend`."""
-        refusals = []
-        for one in machines:
-            try:
-                if one.status == STATUS:
-                    self.queue.remove(one.place, one.name, within_s=GROUP_GONE_S)
-                else:
-                    self.calls.delete(one.place, one.name)
-            except MissingError:  # noqa: PERF203
-                continue
-            except GputrainError as error:  # what may not be removed keeps nothing else
-                refusals.append(error)
-        if refusals:
-            raise refusals[0]
+        remove_each(machines, self._remove)
+
+    def _remove(self, one: Machine) -> None:
+        with contextlib.suppress(MissingError):
+            if one.status == STATUS:
+                self.queue.remove(one.place, one.name, within_s=GROUP_GONE_S)
+            else:
+                self.calls.delete(one.place, one.name)
 
 
 def _left_behind(vms: AttemptVms, left: Sequence[str], refused: GputrainError | None) -> LeftBehindError:

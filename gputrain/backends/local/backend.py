@@ -20,13 +20,14 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from gputrain import causes, fields
-from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status
+from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status, remove_each
 from gputrain.backends.local import gpu_locks, offers, request as orders, status
 from gputrain.code import resolve
 from gputrain.entrypoint import host
@@ -81,15 +82,12 @@ class Local(Backend):
     def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
         found = read_whole("Local(...)", ROWS, {"gpus": gpus, "root": root})
         if not hasattr(os, "fork"):
-            raise SpecError(
-                f"Local does not run on {platform.system()}",
-                why="its jobs are trees of processes as Linux and macOS have them",
-                fix="name a cloud, as Trainer(VertexAI(...)); or use gputrain inside WSL, which is Linux",
-            )
+            fix = "name a cloud, as Trainer(VertexAI(...)); or use gputrain inside WSL, which is Linux"
+            why = "its jobs are trees of processes as Linux and macOS have them"
+            raise SpecError(f"Local does not run on {platform.system()}", why=why, fix=fix)
         self._most: int | None = found["gpus"]
         self._root: Path = found["root"] or usual_root()
         self.documents = FolderStore(self._root)
-        self._supply: Supply | None = None
 
     def __repr__(self) -> str:
         return f"Local(gpus={self._most}, root={str(self._root)!r})"
@@ -99,12 +97,10 @@ class Local(Backend):
         """The backend that a job's name speaks of."""
         return cls(root=ref.home or None, **arguments)
 
-    @property
+    @cached_property
     def supply(self) -> Supply:
         """CPU ranks, each kind and count of this machine's GPUs, and what it cannot honour."""
-        if self._supply is None:  # two threads that ask at once find the same
-            self._supply = offers.supply(self.gpus)
-        return self._supply
+        return offers.supply(self.gpus)
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """This machine is here: what it offers, it has. Jobs wait for GPUs that other jobs hold."""
@@ -271,16 +267,12 @@ class Local(Backend):
 
     def remove(self, machines: Sequence[Machine]) -> None:
         """End them. Raises as `terminate`."""
-        refusals = []
-        for one in machines:
-            job_id, _, attempt = one.name.partition("/")
-            if _NAME.fullmatch(job_id) and _NAME.fullmatch(attempt):
-                try:
-                    _end(str(self._root / job_id / attempt))
-                except GputrainError as error:
-                    refusals.append(error)
-        if refusals:
-            raise refusals[0]
+        remove_each(machines, self._remove)
+
+    def _remove(self, one: Machine) -> None:
+        job_id, _, attempt = one.name.partition("/")
+        if _NAME.fullmatch(job_id) and _NAME.fullmatch(attempt):
+            _end(str(self._root / job_id / attempt))
 
     def _folder(self, record: JobRecord) -> str:
         """The attempt's folder.

@@ -11,7 +11,7 @@ import contextlib
 import re
 from collections.abc import Sequence
 
-from gputrain.backends.base import Machine, Request
+from gputrain.backends.base import Machine, Request, remove_each
 from gputrain.backends.vertex.api import JobService
 from gputrain.backends.vertex.offers import NAME
 from gputrain.backends.vertex.settings import VertexSettings
@@ -180,12 +180,5 @@ def _machine(seen: SeenJob) -> Machine:
 
 
 def remove(jobs: JobService, found: Sequence[Machine]) -> None:
-    """Cancel these jobs, all of them also where one is refused. GputrainError: the first refusal."""
-    refusals = []
-    for one in found:
-        try:
-            _cancel(jobs, SeenJob(resource=one.name, job_id=one.job_id, state=one.status))
-        except GputrainError as error:  # noqa: PERF203  # few, and each is a call
-            refusals.append(error)
-    if refusals:
-        raise refusals[0]
+    """As of `Backend`: cancel these jobs."""
+    remove_each(found, lambda one: _cancel(jobs, SeenJob(resource=one.name, job_id=one.job_id, state="")))
