@@ -59,21 +59,6 @@ def test_a_quota_is_told_with_its_metric_limit_and_region(cloud, jobs):
     assert jobs.vms() == []
 
 
-@pytest.mark.parametrize("row", ["C37", "C37a", "C37b"])
-def test_a_list_that_lacks_something_makes_no_second_group(cloud, jobs, row):
-    cloud.fail("compute.instances.list", row, times=None)
-    first = jobs.submit().record
-    assert jobs.submit().record.attempt == first.attempt
-    assert jobs.vms() == list(first.attempt.names)
-
-
-@pytest.mark.parametrize("row", ["C08", "C11", "C35"])
-def test_what_passes_is_waited_out(cloud, jobs, row):
-    cloud.fail(BULK, row, times=2)
-    jobs.launch()
-    assert len(jobs.vms()) == 2
-
-
 @pytest.mark.parametrize("row", ["C21", "C23"])
 def test_a_name_that_is_taken_is_this_attempts_own(cloud, jobs, row):
     cloud.fail(BULK, row)
@@ -93,36 +78,3 @@ def test_the_family_is_resolved_to_a_dated_image(cloud, jobs):
     body = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
     disk = body["instanceProperties"]["disks"][0]["initializeParams"]["sourceImage"]
     assert disk.endswith("pytorch-2-9-cu129-ubuntu-2404-nvidia-580-v20261101")
-
-
-def test_a_flex_start_vm_of_n1_names_its_gpus_as_an_insert_does(cloud, jobs):
-    cloud.quota("PREEMPTIBLE_NVIDIA_T4_GPUS", 2)
-    jobs.launch(num_nodes=1, gpu="T4:2", machine_type=None, provisioning_model="flex-start")
-    (vm,) = cloud.compute.vms.values()
-    (gpus,) = vm.resource["guestAccelerators"]
-    assert gpus["acceleratorType"].endswith(f"/zones/{vm.zone}/acceleratorTypes/nvidia-tesla-t4")
-    assert gpus["acceleratorCount"] == 2
-
-
-def reserve(cloud, name, count, *, is_specific=True):
-    """A reservation, made by Google's own client; a specific one is for VMs that name it."""
-    from google.cloud import compute_v1
-
-    options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
-    properties = {"machine_type": "g2-standard-4"}
-    resource = {
-        "name": name,
-        "specific_reservation_required": is_specific,
-        "specific_reservation": {"count": count, "instance_properties": properties},
-    }
-    asked = {"project": "my-project", "zone": "us-central1-a", "reservation_resource": resource}
-    compute_v1.ReservationsClient(**options).insert_unary(request=asked, retry=None)
-    cloud.clock.advance(60)
-
-
-@pytest.mark.parametrize("name", ["mine", "open"])
-def test_a_reservation_gives_what_the_zone_has_not(cloud, jobs, name):
-    reserve(cloud, name, 2, is_specific=name == "mine")
-    cloud.stock("us-central1-a", "g2-standard-4", 0)
-    jobs.launch(reservation="mine" if name == "mine" else None, provisioning_model="standard")
-    assert {vm.reservation.rpartition("/")[2] for vm in cloud.compute.vms.values()} == {name}

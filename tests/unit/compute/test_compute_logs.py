@@ -173,14 +173,3 @@ def test_stacks_are_asked_for_and_read_beside_the_attempt(cloud, jobs):
     answer = json.dumps({"ranks": [{"rank": 1, "trace": "train.py:3"}]}).encode()
     stored.write(f"jobs/bert/{attempt.id}/{contract.STACKS_ASK}-n1-1.json", answer, if_generation=None)
     assert jobs.backend.stacks(jobs.record(), "n1")[1][0]["trace"] == "train.py:3"
-
-
-def test_what_another_process_needs_to_go_on_is_told(jobs):
-    attempts = jobs.backend
-    assert attempts.documents.uri == "gs://my-bucket/"
-    assert attempts.settings["network"] == "default"
-    assert "bucket" not in attempts.settings
-    found = attempts.find_code("a" * 64, ["train.py"])
-    assert (found.location, found.argv) == (f"gs://my-bucket/code/{'a' * 64}.tar.gz", ("train.py",))
-    assert attempts.find_code("", []) is None
-    assert (attempts.launch_ttl_s, attempts.restarts_itself) == (90, False)

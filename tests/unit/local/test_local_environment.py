@@ -49,13 +49,6 @@ def test_any_bytes_of_the_callers_environment_arrive(jobs, dump, encoding):
     assert given["env"]["PYTHONWARNINGS"] == "ignore"
 
 
-def test_ranks_run_in_the_folder_of_their_script(jobs, dump):
-    path, read = dump
-    jobs.end(jobs.submit(script=path))
-    assert read()["cwd"] == os.path.dirname(path)
-    assert read()["argv"] == ["train.py"]
-
-
 def test_a_source_dir_is_where_the_ranks_of_all_nodes_run_and_they_meet_at_the_first(jobs, dump):
     path, read = dump
     folder = os.path.dirname(os.path.dirname(path))

@@ -1,5 +1,4 @@
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -26,39 +25,6 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
         assert folder.read_json(str(path)) is not None
     writer.join()
     assert os.listdir(tmp_path) == ["state.json"]
-
-
-def test_a_file_that_many_threads_write_at_once_is_of_one_of_them(tmp_path):
-    path, failed = tmp_path / "function.py", []
-
-    def write(number):
-        try:
-            for _ in range(100):
-                folder.write_whole(str(path), b"%d" % number * 10_000)
-                assert len({*path.read_bytes()}) == 1
-                assert path.stat().st_size == 10_000
-        except (OSError, AssertionError) as error:
-            failed.append(error)
-
-    writers = [threading.Thread(target=write, args=(number,)) for number in range(6)]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
-    assert failed == []
-    assert os.listdir(tmp_path) == ["function.py"]
-
-
-def test_a_file_is_for_its_owner_alone(tmp_path):
-    folder.write_json(str(tmp_path / "a"), {})
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
-
-
-def test_a_write_that_fails_leaves_nothing(tmp_path):
-    (tmp_path / "a").mkdir()
-    with pytest.raises(OSError, match="directory"):
-        folder.write_json(str(tmp_path / "a"), {})
-    assert os.listdir(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "\0\0\0", "{}x"])

@@ -50,12 +50,6 @@ def test_lines_of_two_nodes_are_merged_by_time(tmp_path):
     assert messages(path) == ["a", "b", "c", "d"]
 
 
-def test_a_line_says_its_rank_node_severity_and_time(tmp_path):
-    path = job(tmp_path, [], [line(5, "x", rank=3, severity="error")])
-    ((one,), _) = read_all(path)
-    assert (one.rank, one.node_rank, one.severity, one.time.timestamp()) == (3, 1, "ERROR", 5)
-
-
 @each("raw", [b"plain words\n", b"{broken\n", b"[1]\n", b"\xff\xfe\n", b"\n", b"{}\n", b'{"time": 5}\n'])
 def test_what_is_no_structured_line_is_a_line_all_the_same(tmp_path, raw):
     path = job(tmp_path, [line(1, "before"), raw, line(3, "after")])
@@ -73,11 +67,6 @@ def test_a_half_line_waits_for_its_end_while_the_job_runs(tmp_path):
     assert messages(path, is_over=False) == ["whole"]
     append(tmp_path, 0, [b'age": "late"}\n'])
     assert messages(path, is_over=False) == ["whole", "late"]
-
-
-def test_the_last_line_needs_no_end_when_the_job_is_over(tmp_path):
-    path = job(tmp_path, [line(1, "whole"), b"killed in the mid"])
-    assert messages(path) == ["whole", "killed in the mid"]
 
 
 @pytest.mark.parametrize(("ahead_s", "is_shown"), [(-0.5, True), (0.9, False)])
@@ -115,12 +104,6 @@ def test_a_line_longer_than_a_page_comes_whole(tmp_path, monkeypatch):
 def test_a_cursor_of_another_job_starts_at_the_beginning(tmp_path, cursor):
     path = job(tmp_path, [line(1, "a")], [line(2, "b")])
     assert len(states.read_logs(path, cursor, is_over=True).lines) == 2
-
-
-def test_a_job_that_wrote_nothing_has_no_lines(tmp_path):
-    path = job(tmp_path, [], [])
-    os.unlink(tmp_path / "node-0.log")
-    assert read_all(path)[0] == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -181,12 +164,3 @@ def test_near_the_end_a_node_that_has_written_nothing_yet_is_read_from_its_begin
     found = [one.message for one in states.read_logs(path, f"{first},{second}", is_over=True).lines]
     assert found[-1] == "first"
     assert 2 <= len(found) <= 20
-
-
-@pytest.mark.parametrize("half", [0, 1, 80, 150])
-def test_near_the_end_a_line_that_is_being_written_is_not_the_last_one(tmp_path, half):
-    path = job(tmp_path, [line(n, f"{n} " + "x" * 400) for n in range(20)])
-    append(tmp_path, 0, [b"h" * half])
-    found = states.read_logs(path, states.near_end(path, 1), is_over=False).lines
-    assert found[-1].message.startswith("19 ")
-    assert len(found) < 10

@@ -3,7 +3,6 @@
 import ipaddress
 import json
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,28 +16,13 @@ from gputrain.spec import TrainingSpec
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "local"
 SPECS = {
-    "cpu-ranks": (
-        TrainingSpec(
-            script="train.py", num_nodes=2, nproc_per_node=2, args=["--lr", "3e-4"], env={"A": "ü\n"}
-        ),
-        {},
-    ),
-    "gpus": (
-        TrainingSpec(
-            module="pkg.train",
-            gpu="L4:2",
-            num_nodes=2,
-            checkpoint_dir="/data/ckpt",
-            output_dir="/data/out",
-            max_run_duration="90m",
-            max_wait_duration="10m",
-            max_restarts=3,
-            labels={"team": "nlp"},
-        ),
-        {"gpu": "L4", "gpu_count": 2, "nproc_per_node": 2},
-    ),
+    "cpu-ranks": (TrainingSpec(script="train.py", num_nodes=2, nproc_per_node=2, args=["--lr", "3e-4"],
+     env={"A": "ü\n"}), {}),
+    "gpus": (TrainingSpec(module="pkg.train", gpu="L4:2", num_nodes=2, checkpoint_dir="/data/ckpt",
+     output_dir="/data/out", max_run_duration="90m", max_wait_duration="10m", max_restarts=3,
+     labels={"team": "nlp"}), {"gpu": "L4", "gpu_count": 2, "nproc_per_node": 2}),
     "command": (TrainingSpec(command=["./run.sh", "a b"]), {}),
-}
+}  # fmt: skip
 ARGV = {
     "cpu-ranks": ("train.py", "--lr", "3e-4"),
     "gpus": ("-m", "pkg.train"),
@@ -85,16 +69,6 @@ def test_every_node_has_a_loopback_address_of_its_own():
     assert all(ipaddress.ip_address(one).is_loopback for one in found)
     assert len(found) > 0.99 * 200 * 16
     assert not any(one.startswith(("127.0.", "127.1.")) for one in found)
-
-
-def test_a_setting_of_ours_wins_over_one_that_the_spec_smuggles_in():
-    order = rendered("cpu-ranks")
-    assert order["nodes"][1]["env"]["GPUTRAIN_NODE_RANK"] == "1"
-    assert order["max_run_s"] == timedelta(days=1).total_seconds()
-
-
-def test_gloo_keeps_to_the_loopback_unless_the_spec_says_otherwise():
-    assert rendered("command")["nodes"][0]["env"]["GLOO_SOCKET_IFNAME"] == "lo"
 
 
 def node(address="127.0.0.1", **env):
@@ -153,8 +127,3 @@ def test_an_order_is_completed_with_what_depends_on_this_machine(tmp_path):
         assert one["env"][contract.OUTPUT_DIR] == str(tmp_path / "out")
     assert whole["start"][0] == sys.executable
     assert whole["created_at"] == pytest.approx(folder.now(), abs=30)
-
-
-def test_addresses_of_two_nodes_differ_in_their_last_number_alone():
-    first, second = (orders.address("bert-1", rank).rpartition(".") for rank in (0, 6))
-    assert (first[0], first[2], second[2]) == (second[0], "1", "7")

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from gputrain.backends import agent_reports as status_of
-from gputrain.backends.agent_reports import asked_by, first_cause, read_result, silence
+from gputrain.backends.agent_reports import first_cause, read_result, silence
 from gputrain.backends.local import status as states
 from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
@@ -64,11 +64,6 @@ def test_an_end_is_what_was_told(job, why, code, state):
     assert states.inspect(job({"phase": "ended", "why": why, "exit_code": code})).state is state
 
 
-def test_a_job_that_ended_well_was_not_cancelled_in_its_last_moment(job):
-    told = {"phase": "ended", "why": "cancelled", "exit_code": 0}
-    assert states.inspect(job(told)).state is State.SUCCEEDED
-
-
 @pytest.mark.parametrize("phase", GOING)
 def test_a_job_that_nobody_looks_after_has_failed(job, phase):
     seen = states.inspect(job({"phase": phase}))
@@ -97,11 +92,6 @@ def test_a_rank_is_blamed_before_the_loss_of_a_node():
     assert (failure.kind, failure.rank) == ("exception", 2)
 
 
-def test_the_lower_node_speaks_first():
-    one, two = cause("exception", rank=0, node_rank=0), cause("exception", rank=2, node_rank=1)
-    assert first_cause([document(1, two), document(0, one)]).rank == 0
-
-
 @each("kind", contract.CAUSE_KINDS)
 def test_every_kind_of_cause_becomes_a_failure(kind):
     failure = first_cause([document(0, cause(kind, rank=1, node_rank=0, traceback="T", last_lines=["a"]))])
@@ -116,23 +106,6 @@ def test_every_kind_of_cause_becomes_a_failure(kind):
 def test_a_silence_is_that_of_whoever_spoke_last_and_told_from_a_minute_on(ages, told):
     documents = [read_result({contract.R_SILENT_S: age}) for age in ages]
     assert silence(documents) == (f"no rank had said anything for {told}" if told else "")
-
-
-@pytest.mark.parametrize(
-    ("documents", "who"),
-    [
-        ([], "from outside"),
-        ([{}, {"stop": {"node_rank": 1}}], "from outside"),
-        ([{"stop": {}}, {"stop": {"reason": "a cancel"}}, {"stop": {"reason": "SIGTERM"}}], "a cancel"),
-    ],
-)
-def test_who_asked_ranks_to_stop_is_told_by_the_first_agent_that_knows(documents, who):
-    assert asked_by(documents) == f"it was stopped: {who}"
-
-
-def test_no_cause_is_no_failure():
-    assert first_cause([]) is None
-    assert first_cause([document(0, None)]) is None
 
 
 def test_an_agent_that_could_not_start_shows_its_last_lines(job, tmp_path):
@@ -172,14 +145,6 @@ def test_a_job_began_when_its_ranks_did_or_else_its_agents_that_had_some(job, to
     assert seen.exit_code == told.get("exit_code")
 
 
-@pytest.mark.parametrize(("phase", "began"), [("interrupted", 1), ("starting", None), ("running", None)])
-def test_of_a_job_that_goes_on_only_an_interrupted_one_has_had_its_agents(job, tmp_path, phase, began):
-    path = job({"phase": phase, "message": "said", "starting_at": AT["starting_at"]})
-    with held(path):
-        seen = states.inspect(path)
-    assert (second(seen.started_at), seen.detail, seen.failure) == (began, "said", None)
-
-
 def test_a_job_that_nobody_looks_after_ended_when_somebody_of_it_last_wrote(job, tmp_path):
     path = job({"phase": "running"}, document(0, None, "running"), document(1, None, "running"))
     for name, at in ((folder.STATE, 1000), ("node-0.log", 3000), ("node-1.log", 2000)):
@@ -215,13 +180,6 @@ def test_a_bad_end_is_told_by_whoever_knows_best(job, told, documents, kind, mes
     path = job({"phase": "ended", **told}, *(document(0, one) for one in documents))
     failure = states.inspect(path).failure
     assert (failure.kind, failure.message) == (kind, message.replace("FOLDER", path))
-
-
-@pytest.mark.parametrize(("why", "is_told"), [("max_run_duration", True), ("cancelled", False)])
-def test_how_long_ranks_were_silent_is_told_of_a_job_that_had_all_of_its_time(job, why, is_told):
-    silent = {**document(0, None), contract.R_SILENT_S: 120.0}
-    failure = states.inspect(job({"phase": "ended", "why": why, "exit_code": 75}, silent)).failure
-    assert ("no rank had said anything for 2m" in failure.message) is is_told
 
 
 def test_the_last_lines_of_a_job_without_a_document_are_the_last_twenty(job, tmp_path):

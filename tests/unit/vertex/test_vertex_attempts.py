@@ -19,10 +19,6 @@ from tests.unit.vertex.runs import REGIONS, result
 
 CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list", "get"))
 FULL = ApiError(429, "Resources are insufficient in region: us-central1. Please try a different region.")
-RAISED = {
-    "state": "failed", "exit_code": 1,
-    "cause": {"kind": "exception", "exit_code": 1, "message": "nan", "traceback": "ValueError: nan"},
-}  # fmt: skip
 
 
 def places(made):
@@ -48,14 +44,6 @@ def test_a_job_is_made_once_and_its_request_names_record_attempt_and_claim(runs,
     assert "lock" not in json.loads(container["args"][0])
 
 
-def test_a_job_succeeds_and_its_end_is_written_down(runs, made):
-    process = runs()
-    process.submit()
-    record = process.until_over()
-    assert (record.result, len(made())) == ("succeeded", 1)
-    assert record.used_s == record.ended_at - record.started_at == 300
-
-
 def test_a_region_without_room_is_passed_over_at_once(runs, made, cloud):
     cloud.fail(CREATE, faults.Refuse(error=FULL), times=1)
     record = runs(regions=REGIONS).submit().record
@@ -75,17 +63,6 @@ def test_a_region_that_finds_no_machines_later_gives_way_to_the_next(runs, made,
     first, second = (one.document["jobSpec"] for one in made())
     assert "baseOutputDirectory" in first
     assert "baseOutputDirectory" not in second
-
-
-def test_when_no_region_has_machines_the_job_ends(runs, made, vertex):
-    for region in REGIONS:
-        vertex.set_stock("g2-standard-24", 0, region=region)
-    process = runs(regions=REGIONS)
-    process.submit()
-    record = process.until_over()
-    assert (record.result, places(made)) == ("stockout_region", REGIONS)
-    assert record.failure.kind == "stockout_region"
-    assert "Resources are insufficient in region: asia-southeast1" in record.failure.message
 
 
 def test_a_job_that_waits_for_room_ends_with_its_wait(runs, vertex, cloud):
@@ -241,37 +218,6 @@ def test_a_job_that_somebody_deleted_has_ended_and_is_not_made_again(runs, made,
     assert "somebody has deleted it" in record.failure.message
 
 
-@pytest.mark.parametrize(
-    ("fate", "said", "fields", "expected"),
-    [
-        (Fate(exits=(1,), run_s=60), result(**RAISED), {}, ("exception", 1, "nan", "ValueError: nan")),
-        (Fate(exits=(7,), run_s=60), "hello", {}, ("exit", 7, "exited with a non-zero status of 7", "")),
-        (Fate(exits=(137,), run_s=60), "hello", {}, ("out_of_memory", 137, "low on memory", "")),
-        (Fate(exits=(1,), run_s=60), "", {}, ("exit", 1, "roles/logging.logWriter", "")),
-        (Fate(run_s=1e9), "hello", {"max_run_duration": "10m"}, ("time_limit", None, "all of max_run", "")),
-    ],
-)
-def test_a_job_ends_with_the_first_cause(runs, made, vertex, cloud, fate, said, fields, expected):
-    vertex.set_fate(fate)
-    process, job_id = runs(), f"bert-{fate.exits[0]}-{len(said)}{len(fields)}"
-    process.submit(job_id, **fields)
-    cloud.clock.advance(120)
-    if said:
-        vertex.write_log(made()[-1], "workerpool0-0", said)
-    else:
-        vertex.deaf_accounts.add("train@my-project.iam.gserviceaccount.com")
-    record = process.until_over(job_id)
-    failure, (kind, code, message, traceback) = record.failure, expected
-    assert (record.result, failure.kind, failure.exit_code, failure.traceback) == (
-        kind,
-        kind,
-        code,
-        traceback,
-    )
-    assert message in failure.message
-    assert record.ended_at > record.started_at > 0
-
-
 def test_a_reason_that_comes_a_minute_late_is_waited_for(runs, vertex, cloud):
     vertex.settings = replace(vertex.settings, error_delay_s=1e9)
     vertex.set_fate(Fate(exits=(7,), run_s=60))
@@ -296,15 +242,6 @@ def test_vertex_ai_restarts_a_spot_job_by_itself(runs, made, vertex, cloud, fore
     cloud.clock.advance(200)
     status = process.status()
     assert (status.state, status.restarts) == (State.RUNNING, 1)
-
-
-@pytest.mark.parametrize("word", ["PAUSED", "UPDATING"])
-def test_a_pause_is_no_end(runs, made, vertex, cloud, forever, word):
-    process, job_id = runs(), f"bert-{word.lower()}"
-    process.submit(job_id)
-    cloud.clock.advance(200)
-    vertex.put(made()[-1], Theirs(f"JOB_STATE_{word}"))
-    assert process.reconcile(job_id).result == ""
 
 
 def test_machines_are_the_jobs_of_this_bucket_that_have_not_ended(runs, made, cloud, forever):

@@ -11,12 +11,6 @@ ZONE = "us-central1-a"
 STEM = "aiplatform.googleapis.com/custom_model_training_"
 
 
-@pytest.fixture
-def backend(make):
-    """Over REST; how jobs are asked for changes nothing here."""
-    return make()
-
-
 def spec(code, **more):
     return TrainingSpec(script=code, **{"gpu": "L4:1", "machine_type": "g2-standard-4", **more})
 
@@ -61,10 +55,6 @@ def test_a_quota_that_is_short_is_known_before_anything_is_made(cloud, backend, 
     assert [one.method for one in cloud.requests] == ["cloudquotas.quotaInfos.list"]
 
 
-def test_the_regions_are_the_catalogs_and_it_says_so(backend, code):
-    assert "catalog's table of Vertex AI's regions" in fact(backend, code).availability
-
-
 def test_an_api_that_is_off_leaves_the_plan_with_an_unknown(cloud, backend, code):
     cloud.enable_api("cloudquotas", enabled=False)
     plan = Trainer(backend).plan(spec(code))
@@ -98,8 +88,3 @@ def test_a_reservation_that_does_not_carry_the_job_rules_the_region_out(cloud, b
 def test_a_reservation_that_there_is_not_is_said_by_name(backend, code):
     name = f"projects/my-project/zones/{ZONE}/reservations/yours"
     assert "does not exist" in fact(backend, code, reservation=name, provisioning_model="standard").absent_why
-
-
-def test_any_reservation_lies_in_no_zone_that_is_known(backend, code):
-    found = fact(backend, code, reservation="any", provisioning_model="standard")
-    assert found.absent_why == ""

@@ -24,10 +24,3 @@ def test_a_running_job_tells_its_terminal_and_its_curves(make, cloud, vertex, co
     while not job.refresh().state.is_terminal:
         cloud.clock.advance(5)
     assert "https" not in job.detail
-
-
-def test_a_job_without_either_says_nothing_more(make, cloud, code):
-    job = Trainer(make()).submit(f"{code}/train.py", gpu="L4:1")
-    while job.refresh().state is not State.RUNNING:
-        cloud.clock.advance(2)
-    assert job.detail == "running"

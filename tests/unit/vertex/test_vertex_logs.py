@@ -107,24 +107,6 @@ def test_a_cursor_goes_on_in_another_process(job, say, cloud, trainer):
     assert [one.message for one in read(other, cloud, cursor)[0]] == ["two"]
 
 
-def test_structured_lines_without_a_message_are_shown_whole(job, vertex, cloud):
-    (only,) = vertex.jobs.values()
-    vertex.write_log(only, "workerpool0-0", "", payload={"step": 1, "loss": 0.5})
-    assert [one.message for one in read(job, cloud)[0]] == ['{"loss": 0.5, "step": 1}']
-
-
-def test_a_replica_is_known_by_the_label_of_its_lines_as_well(job, vertex, cloud):
-    (only,) = vertex.jobs.values()
-    cloud.world.part(Logs).write(
-        only.project,
-        "stdout",
-        resource={"type": "ml_job", "labels": {"job_id": only.id}},
-        labels={"ml.googleapis.com/task_name": "workerpool1-0"},
-        text="hello",
-    )
-    assert [(one.message, one.node_rank) for one in read(job, cloud)[0]] == [("hello", 1)]
-
-
 def test_the_last_lines_are_read_from_near_the_end_and_none_before_them(job, say, cloud):
     for number in range(40):
         say(f"line {number}", rank=0)

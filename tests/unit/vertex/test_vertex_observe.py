@@ -70,16 +70,6 @@ def watching(trainer, cloud, job):
     return trainer(credentials=cloud.credentials_of(watcher)).attach(job.uri)
 
 
-def test_another_process_that_comes_late_is_told_at_its_first_look(submit, trainer, cloud, vertex):
-    vertex.set_limit("custom_model_training_nvidia_l4_gpus", 2, region="us-central1")
-    _, second = (submit(idempotency_key=key) for key in "kl")
-    cloud.clock.advance(90)
-    late = trainer().attach(second.uri).refresh()
-    assert late.detail == "queued: Job is queued until quota is available."
-    mute = watching(trainer, cloud, second).refresh()
-    assert (mute.state, mute.detail) == (State.QUEUED, "queued")
-
-
 def test_the_ranks_own_traceback_is_read_at_once(submit, cloud, vertex, made):
     vertex.set_fate(Fate(exits=(1,), replica="workerpool1-0", run_s=60))
     job = submit(num_nodes=2)
@@ -93,20 +83,6 @@ def test_the_ranks_own_traceback_is_read_at_once(submit, cloud, vertex, made):
     assert "ValueError: loss is nan" in str(error)
 
 
-def test_a_cancelled_job_stops_and_a_second_cancel_changes_nothing(submit, cloud, vertex):
-    job = submit()
-    cloud.clock.advance(200)
-    job.cancel()
-    job.cancel()
-    assert job.state is State.STOPPING
-    cloud.clock.advance(60)
-    job.refresh()
-    assert job.state is State.CANCELLED
-    job.cancel()
-    assert job.state is State.CANCELLED
-    assert sum(one.method == "aiplatform.customJobs.cancel" for one in cloud.requests) <= 2
-
-
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_cancel_that_comes_too_late_is_no_error(submit, cloud, vertex, refuses, made):
     vertex.settings = replace(vertex.settings, refuse_cancel_of_ended=refuses)
@@ -118,14 +94,6 @@ def test_a_cancel_that_comes_too_late_is_no_error(submit, cloud, vertex, refuses
     job.cancel()
     cloud.clock.advance(5)
     assert job.refresh().state is State.SUCCEEDED
-
-
-def test_a_cancel_in_the_console_is_seen(submit, cloud, vertex, made):
-    job = submit()
-    cloud.clock.advance(200)
-    vertex.cancel(made()[0])
-    cloud.clock.advance(60)
-    assert job.refresh().state is State.CANCELLED
 
 
 def test_somebody_who_may_only_watch_sees_the_end(submit, trainer, cloud):

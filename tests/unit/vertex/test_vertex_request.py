@@ -13,7 +13,6 @@ from emulator.tests.discovery import Exchange, validate
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import NfsMount, ReductionServer, VertexAI
 from gputrain.backends.vertex.request import custom_job, loader
-from gputrain.catalog import default_images
 from gputrain.errors import SpecError
 from gputrain.jobstore import JobRecord
 from gputrain.orchestration.options import draw
@@ -123,25 +122,6 @@ def test_googles_discovery_document_has_nothing_against_it(case):
         response_body=b"{}",
     )
     assert [problem for problem in validate(exchange) if "response" not in str(problem).lower()] == []
-
-
-@each("case", CASES)
-def test_googles_client_reads_it_without_a_field_unknown(case):
-    from google.cloud.aiplatform_v1.types import CustomJob
-
-    CustomJob.from_json(json.dumps(rendered(*CASES[case])["customJob"]), ignore_unknown_fields=False)
-
-
-@each(("gpu", "index"), [("T4:1", 0), ("L4:1", 0), ("H100:8", 0), ("B200:8", 1)])
-def test_without_an_image_the_default_for_the_gpu_runs(gpu, index):
-    pool = rendered({}, {"gpu": gpu})["customJob"]["jobSpec"]["workerPoolSpecs"][0]
-    assert pool["containerSpec"]["imageUri"] == default_images()[index]
-
-
-def test_gpus_of_a_g4_write_into_each_other_here_as_well():
-    fields = {"gpu": "RTX-PRO-6000:8", "image": "us-docker.pkg.dev/p/r/i@sha256:0"}
-    pool = rendered({}, fields)["customJob"]["jobSpec"]["workerPoolSpecs"][0]
-    assert {"name": "NCCL_P2P_LEVEL", "value": "SYS"} in pool["containerSpec"]["env"]
 
 
 def test_every_shape_on_offer_can_be_rendered_and_its_three_fields_agree():

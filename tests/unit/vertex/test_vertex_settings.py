@@ -27,14 +27,6 @@ def test_every_fault_is_told_at_once():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given", [{}, {"region": None}, {"regions": []}])
-def test_a_region_or_regions_are_needed(given):
-    with pytest.raises(SpecError) as caught:
-        VertexAI("my-project", **given)
-    assert {fault.field for fault in caught.value.faults} <= {"region", "regions"}
-    assert VertexAI("my-project", regions=["us-central1"])
-
-
 NETWORK = "projects/1/global/networks/n"
 ATTACHMENT = "projects/p/regions/us-central1/networkAttachments/a"
 CONTEXT = "projects/p/locations/us-central1/metadataStores/default/contexts/c"
@@ -87,19 +79,6 @@ def test_an_argument_is_taken_or_is_the_one_fault(fields, named):
 def test_a_region_and_regions_are_one_list_without_repetitions():
     backend = VertexAI("my-project", "us-east4", regions=["us-central1", "us-east4"])
     assert backend.supply.regions == ("us-east4", "us-central1")
-
-
-def test_a_network_and_an_attachment_exclude_each_other():
-    with pytest.raises(SpecError, match="drop one"):
-        VertexAI(
-            "my-project", "us-central1", network="projects/1/global/networks/n",
-            network_attachment="projects/p/regions/us-central1/networkAttachments/a",
-        )  # fmt: skip
-
-
-def test_tensorboard_needs_a_service_account():
-    with pytest.raises(SpecError, match="service_account"):
-        VertexAI("my-project", "us-central1", tensorboard="projects/p/locations/r/tensorboards/1")
 
 
 def test_regions_keep_their_order_in_the_plan():
@@ -162,13 +141,6 @@ def test_what_cannot_be_honoured_is_refused_by_name(fields, named):
     )
     assert not wanted.candidates
     assert named in {one.subject for one in wanted.refusals if one.asked_for}
-
-
-def test_counts_that_do_not_exist_there_name_those_that_do():
-    wanted = candidates(
-        TrainingSpec(script="train.py", gpu="H100:3"), [VertexAI("my-project", "us-central1").supply]
-    )
-    assert "1, 2, 4, 8" in str([one.fix for one in wanted.refusals])
 
 
 def test_a_name_is_enough_to_make_the_backend_again():

@@ -34,11 +34,6 @@ def test_a_state_of_tomorrow_moves_nothing_and_ends_nothing():
     assert not seen.has_ended
 
 
-def test_of_all_terminals_the_first_is_told():
-    seen = attrs.evolve(SEEN, terminals=(("workerpool0-0", "a"), ("workerpool1-0", "b")))
-    assert seen.links == ("terminal of workerpool0-0: a",)
-
-
 def test_what_googles_own_client_waits_for_in_vain_is_terminal():
     assert {"JOB_STATE_EXPIRED", "JOB_STATE_PARTIALLY_SUCCEEDED"} <= ENDED
     assert "JOB_STATE_PAUSED" not in ENDED

@@ -216,19 +216,12 @@ class Garbled(LiveMode):
         super().boot(vm)
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "said"),
-    [
-        ("gputrain-code", "file:///not/there 0", b"its code cannot be fetched"),
-        (
-            "gputrain-code",
-            None,
-            b"the code in the bucket is not what was submitted",
-        ),
-        ("gputrain-job", "no JSON", b"cannot tell what its job is, and powers off"),
-        ("gputrain-job", '{"names": []}', b"cannot tell what its job is, and powers off"),
-    ],
-)
+@pytest.mark.parametrize(("key", "text", "said"), [
+    ("gputrain-code", "file:///not/there 0", b"its code cannot be fetched"),
+    ("gputrain-code", None, b"the code in the bucket is not what was submitted"),
+    ("gputrain-job", "no JSON", b"cannot tell what its job is, and powers off"),
+    ("gputrain-job", '{"names": []}', b"cannot tell what its job is, and powers off"),
+])  # fmt: skip
 def test_a_vm_that_cannot_know_its_job_says_so_and_powers_off(cloud, road, submit, key, text, said):
     garbled = Garbled(cloud.world)
     garbled.key, garbled.text = key, text
