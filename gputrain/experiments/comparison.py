@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from gputrain import causes
 from gputrain.concurrency import gather
 from gputrain.display.live import Status, cause
-from gputrain.display.plot import Curve, Panel, Plot, is_numeric, sparkline
+from gputrain.display.plot import Curve, Panel, Plot, is_numeric
 from gputrain.display.table import Table, TableDisplay, cut
 from gputrain.errors import GputrainError, RequestError
 from gputrain.experiments.points import Point, word, words
 from gputrain.fields import invalid
 from gputrain.job import Job
 from gputrain.lifecycle import Failure, State
-from gputrain.metrics import Metrics, Report, data_frame, figure
+from gputrain.metrics import Metrics, data_frame, figure
 from gputrain.text import escape_html, sanitize
 from gputrain.times import plain
 
@@ -110,11 +110,22 @@ class Comparison(TableDisplay):
 
         NaN and infinities are None, as JSON has none.
         """
-        last = self._last()
-        return [_document(point, job, last) for point, job in self.rows]
-
-    def _last(self) -> dict[str | None, Report]:
-        return {job.uri: found.last for job, found in self.metrics().items()}
+        return [
+            {
+                "point": dict(point),
+                "state": _state(job),
+                "metrics": {
+                    name: None if isinstance(value, float) and not math.isfinite(value) else value
+                    for name, value in metrics.last.items()
+                    if name not in ("time", "total_steps")
+                },
+                "duration_s": job.duration.total_seconds() if job and job.duration else None,
+                "cost_usd": job.cost_usd if job else None,
+                "failure": plain(job.failure) if job else None,
+                "uri": job.uri if job else None,
+            }
+            for point, job, metrics in self._metric_rows()
+        ]
 
     def to_pandas(self) -> Any:
         """The same as a wide ``pandas.DataFrame``: ``params.lr``, ``metrics.loss``, ``state``...
@@ -152,30 +163,30 @@ class Comparison(TableDisplay):
         page = (
             f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{escape_html(self.caption)}</p>"
-            f"{self._causes()}{_table(rows, names, history=True)._repr_html_()}"
+            f"{self._causes()}{_table(rows, names)._repr_html_()}"
             f"{_picture(rows, names[:MOST_PLOTS])}</body></html>\n"
         )
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
 
     def _status(self) -> Status:
-        """For a live view."""
-        is_over = all(job is not None and job.state.is_terminal for _, job in self.rows)
-        is_small = len(self.rows) <= MOST_ROWS
+        """For a live view. With many points, only those that run or failed are listed."""
+        jobs = [job for _, job in self.rows]
+        is_over = all(job is not None and job.state.is_terminal for job in jobs)
+        is_small = len(jobs) <= MOST_ROWS
         rows = self._metric_rows() if is_small or is_over else [(*one, Metrics()) for one in self.rows]
-        names, text = _names(rows), sanitize(f"{self.title}: {self.caption}")
         running = [row for row in rows if row[1] is not None and row[1].state is State.RUNNING]
-        notable = [row for row in rows if row[1] is not None and row[1].state in _NOTABLE]
-        shown = rows if is_small else notable[:MOST_ROWS]
-        hidden = f"<p><small>and {len(rows) - len(shown)} more</small></p>" if len(shown) < len(rows) else ""
+        failed = [row for row in rows if row[1] is not None and row[1].state in (State.FAILED, State.EXPIRED)]
+        shown = rows if is_small else [*failed, *running][:MOST_ROWS]
+        names = _names(rows)
         return Status(
-            text=text,
+            text=sanitize(f"{self.title}: {self.caption}"),
             state=self.caption,
-            news=[(None if job is None else job.state, metrics.count) for _, job, metrics in rows],
+            news=[(job and job.state, metrics.count) for _, job, metrics in rows],
             is_over=is_over,
             lines=tuple(_line(row) for row in running[:MOST_RUNNING]),
             head=self._causes,
-            body=lambda: _table(shown, names[:2], history=True).brief._repr_html_() + hidden,
+            body=lambda: _table(shown, names[:2]).brief._repr_html_(),
             pictures=lambda: _picture(rows, names[:1]) if is_small else "",
         )
 
@@ -197,7 +208,8 @@ class Comparison(TableDisplay):
         return "".join(parts)
 
 
-_NOTABLE = (State.FAILED, State.EXPIRED, State.RUNNING)
+def _state(job: Job | None) -> str:
+    return "not submitted" if job is None else job.state.value
 
 
 def _metrics_of(job: Job) -> Metrics:
@@ -220,7 +232,7 @@ def _panel(rows: Sequence[Row], name: str, along: str = "step") -> Panel:
 
 
 def _picture(rows: Sequence[Row], names: Sequence[str]) -> str:
-    return Plot(panels=tuple(_panel(rows, name) for name in names)).picture() if names else ""
+    return Plot(panels=tuple(_panel(rows, name) for name in names))._repr_html_() if names else ""
 
 
 def _line(row: Row) -> str:
@@ -231,58 +243,36 @@ def _line(row: Row) -> str:
     return sanitize(" · ".join(filter(None, parts)))
 
 
-def _table(
-    rows: Sequence[Row], metrics: Sequence[str], *, history: bool = False, title: str = "", caption: str = ""
-) -> Table:
-    """A row per point, with the last values of metrics or with their history."""
-    params = [] if history else list(dict.fromkeys(name for point, _, _ in rows for name in point))
-    has_progress = history and any(found.progress for _, _, found in rows)
-    cells = []
-    for point, job, found in rows:
-        progress, is_over = found.progress, job is None or job.state.is_terminal
-        left = "" if progress is None or is_over else progress.left
-        cells.append((
-            *((words(point),) if history else (word(point[one]) if one in point else "" for one in params)),
-            "not submitted" if job is None else job.state.value,
-            *(("" if progress is None else f"{progress.share:.0%}{left}",) if has_progress else ()),
-            *(f"{_history(found, one) if history else ''}{figure(found.last.get(one))}" for one in metrics),
-            "" if job is None or job.duration is None else str(job.duration).split(".")[0],
-            "" if job is None or job.cost_usd is None else f"{job.cost_usd:,.2f}",
-        ))  # fmt: skip
+def _table(rows: Sequence[Row], metrics: Sequence[str], *, title: str = "", caption: str = "") -> Table:
+    """A row per point, with the last values of metrics."""
+    params = list(dict.fromkeys(name for point, _, _ in rows for name in point))
+    progress = ["progress"] if any(found.progress for _, _, found in rows) else []
     # a parameter and a metric may have one name
     named = [f"{one} (metric)" if one in params else one for one in metrics]
-    columns = ("point",) if history else params
-    progress_column = ("progress",) if has_progress else ()
     return Table(
         title=title,
-        columns=(*columns, "state", *progress_column, *named, "took", "cost $"),
-        rows=cells,
-        right=("took", "cost $", *(() if history else named)),
+        columns=(*params, "state", *progress, *named, "took", "cost $"),
+        rows=[
+            (
+                *(word(point[one]) if one in point else "" for one in params),
+                _state(job),
+                *(_progress(job, found) for _ in progress),
+                *(figure(found.last.get(one)) for one in metrics),
+                "" if job is None or job.duration is None else str(job.duration).split(".")[0],
+                "" if job is None or job.cost_usd is None else f"{job.cost_usd:,.2f}",
+            )
+            for point, job, found in rows
+        ],
+        right=("took", "cost $", *named),
         caption=caption,
     )
 
 
-def _history(metrics: Metrics, name: str) -> str:
-    return f"{sparkline(value for _, value in metrics.series(name))} "
-
-
-def _document(point: Point, job: Job | None, metrics: Mapping[str | None, Report]) -> dict[str, Any]:
-    last = {} if job is None else metrics.get(job.uri, {})
-    return {
-        "point": dict(point),
-        "state": "not submitted" if job is None else job.state.value,
-        "metrics": {
-            name: _finite(value) for name, value in last.items() if name not in ("time", "total_steps")
-        },
-        "duration_s": None if job is None or job.duration is None else job.duration.total_seconds(),
-        "cost_usd": None if job is None else job.cost_usd,
-        "failure": None if job is None else plain(job.failure),
-        "uri": None if job is None else job.uri,
-    }
-
-
-def _finite(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _progress(job: Job | None, metrics: Metrics) -> str:
+    if (progress := metrics.progress) is None:
+        return ""
+    left = "" if job is None or job.state.is_terminal else progress.left
+    return f"{progress.share:.0%}{left}"
 
 
 def compare(jobs: Iterable[Job]) -> Comparison:

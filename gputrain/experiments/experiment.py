@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -21,17 +20,10 @@ from gputrain.display.table import TableDisplay
 from gputrain.errors import FieldError, GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
 from gputrain.experiments.budget import TO_RETRY, may_cost, used_usd
 from gputrain.experiments.comparison import Comparison
-from gputrain.experiments.points import (
-    SHOWN_FAULTS,
-    Arguments,
-    Point,
-    arguments_of,
-    canonical,
-    read_points,
-)
-from gputrain.experiments.record import ExperimentRecord, ExperimentStore, Retries
+from gputrain.experiments.points import SHOWN_FAULTS, Arguments, Point, arguments_of, read_points
+from gputrain.experiments.record import Entry, ExperimentRecord, ExperimentStore
 from gputrain.experiments.runner import Runner, concurrency_limit, log
-from gputrain.fields import Errors, check, matching, number, whole
+from gputrain.fields import Errors, Field, check, matching, number, read_whole, whole
 from gputrain.google.endpoints import on_trial
 from gputrain.job import Job, Result
 from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
@@ -42,7 +34,16 @@ from gputrain.spec import TrainingSpec
 from gputrain.spec.duration import seconds_of
 from gputrain.spec.entry import ARGUMENTS, make_job_id
 
-NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?")
+_LIMITS = {
+    "name": Field(
+        matching(r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?"),
+        "at most 40 small letters, digits and hyphens, starting with a letter",
+        "name='lr-scan'",
+        is_needed=True,
+    ),
+    "max_parallel": Field(whole(1, 10**6), "a whole number above 0", "max_parallel=4"),
+    "max_cost": Field(number(0, math.inf), "US dollars, above 0", "max_cost=20"),
+}
 
 
 class Planned(Protocol):
@@ -109,42 +110,37 @@ class Experiment(Comparison):
         """Begin to submit what is missing.
 
         Args:
-            plan: from which to read how many jobs may run at a time, where nobody has said so.
+            plan: from which to read how many jobs may run at a time, where the record does not say.
             refusal: why nothing can be submitted from here; jobs are watched.
         """
         super().__init__(())
         self.name = record.name
-        self.points = record.points
+        self.points = tuple(entry.point for entry in record.entries)
         """In the order in which they were given."""
         self.title = f"Experiment {record.name}"
-        self._trainer, self._store, self._record, self._base = trainer, store, record, base
-        self._refusal = refusal
-        self._requests = record.requests(base)
-        self._ends: list[tuple[int, Job | None]] = []
-        """Every end in its order; of a point that is retried, each."""
-        self._over: set[int] = set()
-        """The points that have ended, and are not being retried."""
+        self._trainer, self._store, self._base, self._refusal = trainer, store, base, refusal
+        self._entries = record.entries
+        self._over: dict[int, Job | None] = {}
+        """The points that have ended and are not being retried, in the order of their ends."""
         self._lock = threading.RLock()
-        is_cancelled = store.is_cancelled()
-        ids = [make_job_id(spec, key) for spec, key in self._requests]
         found = {
             job.id: job
             for job in trainer.jobs(name=record.name)
             # else the process that submitted it died before it could start it
             if job.failure is None or job.failure.kind != causes.UNSTARTED.kind
         }
+        ids = [make_job_id(base, entry.key(self.name)) for entry in self._entries]
         jobs = {n: found[one] for n, one in enumerate(ids) if one in found}
         for n, job in jobs.items():
             job.point = self.points[n]
         running = sum(not job.state.is_terminal for job in jobs.values())
-        best = None if plan is None else plan.best
-        limit = concurrency_limit(record.max_parallel, best, running)
+        limit = concurrency_limit(record.max_parallel, plan.best if plan else None, running)
         self._runner = Runner(self._submit, limit, self._ended)
-        # whoever submitted a queued job may have died: submitting it again finds it, or starts it
+        # who submitted a queued job may have died: submitting it again finds it, or starts it
         queued = [] if refusal else [n for n, job in jobs.items() if job.state is State.QUEUED]
         missing = [n for n in range(len(ids)) if n not in jobs]
         self._runner.start({n: job for n, job in jobs.items() if n not in queued}, [*queued, *missing])
-        if is_cancelled:
+        if store.is_cancelled():
             self._runner.drop_queue(_cancelled())
 
     def _submit(self, n: int, stop: StopEvent) -> Job:
@@ -152,9 +148,9 @@ class Experiment(Comparison):
             raise self._refusal
         if self._store.is_cancelled():
             raise _cancelled()
-        spec, key = self._requests[n]
-        job = self._trainer.submit(spec, idempotency_key=key, stop=stop)
-        job.point = self.points[n]
+        entry = self._entries[n]
+        job = self._trainer.submit(entry.spec(self._base), idempotency_key=entry.key(self.name), stop=stop)
+        job.point = entry.point
         try:
             if self._store.is_cancelled():  # meanwhile, by a process that did not see this job
                 job.cancel()
@@ -164,8 +160,7 @@ class Experiment(Comparison):
 
     def _ended(self, n: int, job: Job | None) -> None:
         with self._lock:
-            self._ends.append((n, job))
-            self._over.add(n)
+            self._over[n] = job
 
     @property
     def rows(self) -> Sequence[tuple[Point, Job | None]]:
@@ -210,7 +205,7 @@ class Experiment(Comparison):
 
         Raises:
             JobTimeoutError, StoppedError: the time passed, or ``stop`` was set, or it was closed here.
-            AuthError, TransientError...: no running job can be looked at. The jobs go on in any case.
+            AuthError, TransientError...: no running job can be looked at. The jobs keep running in any case.
         """
         for job in self._as_ended(timeout, stop, View()):
             if job is not None:
@@ -222,37 +217,35 @@ class Experiment(Comparison):
         check("wait(...)", stop=stop)
         began = time.monotonic()
         until = math.inf if timeout is None else began + seconds_of(timeout)
-        with self._lock:
-            seen = len(self._ends)
-            latest = {n: job for n, job in self._ends if n in self._over}
-        yield from latest.values()
+        again = f"trainer.experiment({self.name!r})"
+        given: dict[int, Job | None] = {}
         while True:
             with self._lock:
-                new = [job for _, job in self._ends[seen:]]
+                new = {n: job for n, job in self._over.items() if n not in given or given[n] is not job}
                 left = len(self.points) - len(self._over)
-            yield from new
-            seen += len(new)
+            given |= new
+            yield from new.values()
             if new:
                 continue
             if not left:
                 return
             if self._runner.is_closed:
-                fix = f"trainer.experiment({self.name!r}).wait()"
-                raise StoppedError(f"{self.name} was closed here; its jobs keep running", fix=fix)
+                what = f"{self.name} was closed here; its jobs keep running"
+                raise StoppedError(what, fix=f"{again}.wait()")
             if stop is not None and stop.is_set():
                 raise StoppedError(f"the waiting for {self.name} was stopped; its jobs keep running")
-            if (error := self._runner.blind_since(began)) is not None:
+            if (error := self._runner.unseen_since(began)) is not None:
                 raise error
             if time.monotonic() > until:
-                fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
-                raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
+                what = f"{left} points of {self.name} have not ended"
+                raise JobTimeoutError(what, fix=f"wait longer, or later: {again}.wait()")
             try:
                 if view.is_due():
                     view.status(self._status())
                 time.sleep(STOP_WITHIN_S)
             except KeyboardInterrupt:
-                what = "stopped watching; the jobs keep running"
-                raise KeyboardInterrupt(f"{what}. To resume: trainer.experiment('{self.name}')") from None
+                what = f"stopped watching; the jobs keep running. To resume: {again}"
+                raise KeyboardInterrupt(what) from None
 
     def wait(
         self,
@@ -309,18 +302,19 @@ class Experiment(Comparison):
         if self._runner.is_closed:
             fix = f"trainer.experiment({self.name!r}).retry_failed(), or run the script again"
             raise RequestError(f"{self.name} was closed here", fix=fix)
-        failed = {}
+        failed = []
         for n, job in list(self._runner.jobs.items()):
             if job.state in TO_RETRY:
-                before, limit = self._record.retries(self.points[n]), self._record.limits_usd[n]
-                used = before.used_usd + used_usd(job, limit)
-                failed[n] = Retries(times=before.times + 1, used_usd=used)
-        record = self._store.retry({canonical(self.points[n]): one for n, one in failed.items()})
-        self._record = record.only(self.points)
-        self._requests = self._record.requests(self._base)
-        again = sorted({*failed, *self._runner.errors})
+                before = self._entries[n]
+                used = before.used_usd + used_usd(job, before.limit_usd)
+                failed.append(attrs.evolve(before, retries=before.retries + 1, used_usd=used))
+        known = self._entries
+        self._entries = self._store.retry(failed).only(self.points).entries
+        retried = (n for n, entry in enumerate(self._entries) if entry.retries != known[n].retries)
+        again = sorted({*retried, *self._runner.errors})
         with self._lock:
-            self._over.difference_update(again)
+            for n in again:
+                self._over.pop(n, None)
         self._runner.add(again)
         return self
 
@@ -344,7 +338,7 @@ class Experiment(Comparison):
             raise one
 
     def close(self) -> None:
-        """Submit nothing more from this process, and stop watching. The jobs go on.
+        """Submit nothing more from this process, and stop watching. The jobs keep running.
 
         Waits for it in this process end with StoppedError; ``trainer.experiment(name)`` resumes it.
         """
@@ -390,42 +384,35 @@ def map_points(
         NoFitError: nothing on offer has the shape.
     """
     points = read_points(over)
-    _check_limits(name, max_parallel, max_cost)
+    limits: dict[str, Any] = {"name": name, "max_parallel": max_parallel, "max_cost": max_cost}
+    limits = read_whole("the experiment", _LIMITS, limits)
     base = base.replace(name=None)  # its jobs are found by the experiment's
     is_function = base.function is not None
     if is_function and base.args[:1] == (ARGUMENTS,):  # functools.partial: what all points share
         common = json.loads(base.args[1])
         points, base = read_points({**common, **point} for point in points), base.replace(args=())
-    args = tuple((*base.args, *arguments_of(one, is_function, arguments)) for one in points)
-    _check_calls(base, args)
-    asked = ExperimentRecord(
-        name=name,
-        spec=spec_of(base, f"{base.title}.py"),
-        points=points,
-        args=args,
-        limits_usd=(None,) * len(points),
-        is_function=is_function,
-        max_parallel=max_parallel,
-        max_cost=max_cost,
+    entries = tuple(
+        Entry(point=one, args=(*base.args, *arguments_of(one, is_function, arguments))) for one in points
     )
+    _check_calls(base, entries)
+    spec = spec_of(base, f"{base.title}.py")
+    asked = ExperimentRecord(spec=spec, entries=entries, is_function=is_function, **limits)
     plans: list[Planned] = []
 
     def costs(record: ExperimentRecord) -> list[float | None]:
-        found = {job.id: job for job in trainer.jobs(name=name)} if record.points else {}
-        requests = zip(record.requests(base), record.points, record.limits_usd)
+        found = {job.id: job for job in trainer.jobs(name=name)} if record.entries else {}
+        jobs = (found.get(make_job_id(base, entry.key(name))) for entry in record.entries)
         return [
-            may_cost(
-                found.get(make_job_id(spec, key)), record.retries(point).used_usd, limit or base.max_cost
-            )
-            for (spec, key), point, limit in requests
+            may_cost(job, entry.used_usd, entry.limit_usd or base.max_cost)
+            for job, entry in zip(jobs, record.entries)
         ]
 
     def join(there: ExperimentRecord | None) -> ExperimentRecord:
-        empty = attrs.evolve(asked, points=(), args=(), limits_usd=(), max_cost=None)
+        empty = attrs.evolve(asked, entries=(), max_cost=None)
         record = (there or empty).joined(asked, costs)
-        # planned before it is written, as if nothing were retried: what is used up is a point's own
-        fresh = attrs.evolve(record.only(points), retried={})
-        plan = trainer.plan(fresh.requests(base)[0][0])
+        # planned before it is written, and with the whole limit: what is used up is a point's own
+        first = attrs.evolve(record.only(points).entries[0], used_usd=0.0)
+        plan = trainer.plan(first.spec(base))
         faults = Errors("the spec")
         faults.faults += plan.faults
         faults.raise_if_any()
@@ -457,13 +444,13 @@ def resume(trainer: Submits, documents: DocumentStore, name: str) -> Experiment:
     return Experiment(trainer, store, record, base, plan)
 
 
-def _check_calls(base: TrainingSpec, args: Sequence[tuple[str, ...]]) -> None:
+def _check_calls(base: TrainingSpec, entries: Iterable[Entry]) -> None:
     """Check that the function takes each point. Raises SpecError with those that it does not take."""
     if base.function is None:
         return
     faults = Errors("the function")
-    for one in args:
-        given = json.loads(one[1]) if len(one) == 2 and one[0] == ARGUMENTS else {}
+    for entry in entries:
+        given = json.loads(entry.args[1]) if entry.args[:1] == (ARGUMENTS,) else {}
         try:
             check_call(base.function, given)
         except SpecError as error:
@@ -471,16 +458,3 @@ def _check_calls(base: TrainingSpec, args: Sequence[tuple[str, ...]]) -> None:
         if len(faults.faults) >= SHOWN_FAULTS:
             break
     faults.raise_if_any()
-
-
-def _check_limits(name: str, max_parallel: int | None, max_cost: float | None) -> None:
-    """Raises SpecError with all of them that are wrong."""
-    errors = Errors("the experiment")
-    expected = "at most 40 small letters, digits and hyphens, starting with a letter"
-    errors.parse("name", name, matching(NAME), expected, "name='lr-scan'")
-    if max_parallel is not None:
-        read = whole(1, 10**6)
-        errors.parse("max_parallel", max_parallel, read, "a whole number above 0", "max_parallel=4")
-    if max_cost is not None:
-        errors.parse("max_cost", max_cost, number(0, math.inf), "US dollars, above 0", "max_cost=20")
-    errors.raise_if_any()

@@ -89,11 +89,6 @@ def canonical(point: Point) -> str:
     return json.dumps(point, sort_keys=True, default=repr)
 
 
-def key_of(name: str, point: Point, retries: int = 0) -> str:
-    """The idempotency key of a point's job: of the experiment's name, the point and its retries alone."""
-    return f"{name} {canonical(point)}" + (f" again {retries}" if retries else "")
-
-
 def words(point: Point) -> str:
     """A point for people.
 

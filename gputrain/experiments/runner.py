@@ -37,11 +37,11 @@ UNKNOWN_QUOTA = 16
 
 
 class Runner:
-    """The points of one experiment on their way to jobs.
+    """Turns the points of one experiment into jobs.
 
     Args:
-        submit: returns the job of a point, which exists once whoever asks. StoppedError with a ``uri``:
-            another process is submitting it.
+        submit: returns the job of a point, the same one each time. StoppedError with a ``uri``: another
+            process is submitting it.
         limit: jobs at a time.
         ended: called with each point that has ended, and its job, if it has one.
     """
@@ -62,9 +62,9 @@ class Runner:
         self._tries: Counter[int] = Counter()
         self._rests_until = 0.0
         self._running: dict[int, Job] = {}
-        self._blind: dict[int, tuple[float, Exception]] = {}
-        """When and why a running job could not be looked at."""
-        self._drops: dict[int, Callable[[], object]] = {}
+        self._unseen: dict[int, tuple[float, Exception]] = {}
+        """When and why a running job could not be read."""
+        self._drops: list[Callable[[], object]] = []
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
 
@@ -78,13 +78,12 @@ class Runner:
         """Submit points, or submit them again, after all others."""
         with self._changed:
             for number in points:
-                for known in (self.jobs, self.errors, self._running, self._blind, self._tries):
+                for known in (self.jobs, self.errors, self._running, self._unseen, self._tries):
                     known.pop(number, None)
             self._queue.extend(points)
             if self._queue and self._thread is None and not self.stop.is_set():
                 self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
 
     def drop_queue(self, error: GputrainError) -> None:
         """End the points that have no job yet, and wait for the one that is being submitted."""
@@ -99,21 +98,20 @@ class Runner:
             thread.join()
 
     def close(self) -> None:
-        """Submit nothing more, and stop watching; the jobs go on."""
+        """Submit nothing more, and stop watching; the jobs keep running."""
         self.stop.set()
         with self._changed:
             self.is_closed = True
-            drops, self._drops = list(self._drops.values()), {}
             self._changed.notify_all()
+            drops = list(self._drops)
         for drop in drops:
             drop()
 
-    def blind_since(self, moment: float) -> Exception | None:
-        """Why no running job could be looked at since then; None where one could."""
+    def unseen_since(self, moment: float) -> Exception | None:
+        """Why no running job could be read since then; None where one could."""
         with self._changed:
-            errors = [self._blind.get(number) for number in self._running]
-        known = [one[1] for one in errors if one is not None and one[0] > moment]
-        return known[0] if known and len(known) == len(errors) else None
+            found = [self._unseen.get(number, (moment, None)) for number in self._running]
+        return found[0][1] if found and all(at > moment for at, _ in found) else None
 
     def _run(self) -> None:
         while (number := self._next()) is not None:
@@ -121,15 +119,13 @@ class Runner:
 
     def _try(self, number: int) -> None:
         try:
-            job = self._submit(number, self.stop)
+            self._watch(number, self._submit(number, self.stop))
         except (*NO_ROOM, StoppedError) as error:
             self._again_later(number, error)
         except GputrainError as error:
             self._fail(number, error)
-        except Exception as error:  # noqa: BLE001  # else nobody would hear of it
+        except Exception as error:  # noqa: BLE001  # in this thread it would be lost
             self._fail(number, GputrainError(f"it could not be submitted: {error!r}"))
-        else:
-            self._watch(number, job)
 
     def _next(self) -> int | None:
         """The next point once there is room for it; None: there are no more, and the thread ends."""
@@ -147,8 +143,7 @@ class Runner:
         is_busy = isinstance(error, StoppedError) and bool(error.uri)
         is_passing = isinstance(error, TransientError) and self._tries[number] < MOST_TRIES
         with self._changed:
-            waits = is_busy or bool(self._running) or is_passing
-            if waits and not self.stop.is_set():
+            if (is_busy or self._running or is_passing) and not self.stop.is_set():
                 self._queue.append(number)
                 self._rests_until = time.monotonic() + (BUSY_S if is_busy else AGAIN_S)
                 log.info("a point waits for room: %s", error.what)
@@ -160,21 +155,21 @@ class Runner:
             self.jobs[number] = self._running[number] = job
         if job.state.is_terminal:
             self._release(number, job)
-        else:
-            drop = WATCHER.watch(job, lambda error: self._looked(number, job, error))
-            with self._changed:
-                self._drops[number] = drop
-                is_closed = self.is_closed
-            if is_closed:
-                drop()
+            return
+        drop = WATCHER.watch(job, lambda error: self._looked(number, job, error))
+        with self._changed:
+            self._drops.append(drop)
+            is_closed = self.is_closed
+        if is_closed:
+            drop()
 
     def _looked(self, number: int, job: Job, error: Exception | None) -> None:
         if job.state.is_terminal or isinstance(error, JobLostError):
             self._release(number, job)
         elif error is None:
-            self._blind.pop(number, None)
-        else:  # it may go on, and keeps its place
-            self._blind[number] = time.monotonic(), error
+            self._unseen.pop(number, None)
+        else:  # it may still run, and keeps its place
+            self._unseen[number] = time.monotonic(), error
 
     def _release(self, number: int, job: Job) -> None:
         with self._changed:

@@ -520,8 +520,8 @@ FAULTS = (
     Plant(
         name="a point runs again once it has another number",
         file="gputrain/experiments/record.py",
-        text="key_of(self.name, point, before.times)))\n        return requests",
-        instead='f"{self.name} {len(requests)}"))\n        return requests',
+        text='f"{experiment} {canonical(self.point)}"',
+        instead='f"{experiment} {id(self)}"',
         caught_by=(
             "tests/unit/experiments/check/test_experiment.py::test_another_process_or_another_day_takes_it_up_and_adds_what_is_missing",
         ),
@@ -529,8 +529,8 @@ FAULTS = (
     Plant(
         name="the max_cost of an experiment reaches no job",
         file="gputrain/experiments/record.py",
-        text="            spec = base.replace(max_cost=min(each, default=None))\n",
-        instead="            spec = base\n",
+        text="        spec = base.replace(max_cost=min(limits, default=None))\n",
+        instead="        spec = base\n",
         caught_by=(
             "tests/unit/vertex/test_vertex_fee.py::test_an_experiment_keeps_its_limit_on_vertex_ai",
             "tests/unit/experiments/test_budget.py::test_a_limit_on_each_job_holds_beside_the_limit_on_all",

@@ -1,9 +1,9 @@
 """An experiment on machines that cost something: what its points have used keeps nobody from taking it up."""
 
+import attrs
+
 import gputrain
 from gputrain import Trainer
-from gputrain.experiments.points import canonical
-from gputrain.experiments.record import Retries
 
 
 def test_a_script_runs_again_though_a_point_of_it_has_used_its_share(make, code):
@@ -11,7 +11,7 @@ def test_a_script_runs_again_though_a_point_of_it_has_used_its_share(make, code)
     asked = {"name": "scan", "gpu": "L4:1", "max_cost": 10.0, "max_parallel": 2}
     scan = Trainer(make()).map(code, points, **asked)
     scan.cancel()
-    scan._store.retry({canonical(points[0]): Retries(times=1, used_usd=5.0)})
+    scan._store.retry([attrs.evolve(scan._entries[0], retries=1, used_usd=5.0)])
     taken_up = Trainer(make()).map(code, points, **asked)
     assert len(taken_up.points) == 2
     taken_up.close()

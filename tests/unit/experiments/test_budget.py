@@ -3,15 +3,13 @@
 import contextlib
 import time
 
-import attrs
 import pytest
 from hypothesis import given, strategies as st
 
 import gputrain
 from gputrain import Local, RequestError, Trainer, TrainingSpec
 from gputrain.experiments.budget import shares
-from gputrain.experiments.points import canonical
-from gputrain.experiments.record import ExperimentRecord, Retries
+from gputrain.experiments.record import Entry, ExperimentRecord
 
 USD = st.floats(0.01, 1e6)
 
@@ -29,21 +27,16 @@ def test_points_that_are_added_and_limits_that_change_never_add_up_to_more_than_
 
 
 def record(count, **fields):
-    points = tuple({"n": number} for number in range(count))
-    args = tuple(("--n", str(number)) for number in range(count))
-    return ExperimentRecord(
-        name="a", spec={"script": "a.py"}, points=points, args=args, limits_usd=(None,) * count, **fields
-    )
+    entries = tuple(Entry(point={"n": number}, args=("--n", str(number))) for number in range(count))
+    return ExperimentRecord(name="a", spec={"script": "a.py"}, entries=entries, **fields)
 
 
 def limits(found):
-    return [None if one is None else round(one, 4) for one in found.limits_usd]
+    return [None if one.limit_usd is None else round(one.limit_usd, 4) for one in found.entries]
 
 
 def test_a_limit_is_shared_among_points_that_are_added_later_too():
-    def held(found):
-        return found.limits_usd
-
+    held = limits
     first = record(0).joined(record(2, max_cost=10.0), held)
     assert limits(first) == [5, 5]
     assert first.joined(record(2, max_cost=10.0), held) == first
@@ -61,10 +54,8 @@ def test_a_limit_is_shared_among_points_that_are_added_later_too():
 
 @pytest.mark.parametrize(("own", "share", "used", "left"), [(1, 4, 0, 1), (3, 4, 2, 2), (3, None, 2, 3)])
 def test_a_limit_on_each_job_holds_beside_the_limit_on_all(own, share, used, left):
-    kept = record(1, retried={canonical({"n": 0}): Retries(times=1, used_usd=used)})
-    kept = attrs.evolve(kept, limits_usd=(share,))
-    ((spec, _),) = kept.requests(TrainingSpec(script="a.py", max_cost=own))
-    assert spec.max_cost == left
+    entry = Entry(point={"n": 0}, args=(), limit_usd=share, retries=1, used_usd=used)
+    assert entry.spec(TrainingSpec(script="a.py", max_cost=own)).max_cost == left
 
 
 def test_more_points_are_refused_while_those_that_run_may_use_the_whole_limit(tmp_path):
