@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Literal
@@ -204,9 +204,9 @@ def data_frame(rows: list[dict[str, Any]], instead: str) -> Any:
 
 
 class Reports:
-    """Collects reports as they come in, and keeps at most `MOST_REPORTS` of them.
+    """Collects reports as they come in, and keeps at most some `MOST_REPORTS` of them.
 
-    Reports of the same names are thinned alike, so that one name that is reported after each other does not
+    Reports of the same names are thinned alike, so that a name that is reported after each other one does not
     vanish.
     """
 
@@ -221,7 +221,12 @@ class Reports:
 
     def add(self, lines: Iterable[str]) -> None:
         """Take in the reports among log lines."""
-        self.take(_reports(lines))
+        found = (_json_of(line, contract.METRIC_MARKER) for line in lines)
+        self.take(
+            MappingProxyType({n: _NOT_FINITE.get(v, v) for n, v in report.items() if _is_plain(n, v)})
+            for report in found
+            if report is not None
+        )
 
     def take(self, rows: Iterable[Report]) -> None:
         """Take in reports."""
@@ -234,7 +239,7 @@ class Reports:
             self._last.update(row)
             if len(self._rows) > self._most:
                 self._every *= 2
-                self._rows = [one for one in _without_reruns(self._rows) if one[0] % self._every == 0]
+                self._rows = [one for one in self._rows if one[0] % self._every == 0]
                 self._most = max(MOST_REPORTS, 2 * len(self._rows))  # where each report has its own names
 
     @property
@@ -248,34 +253,14 @@ class Reports:
         return self._metrics
 
 
-def _without_reruns(rows: list[tuple[int, Report]]) -> list[tuple[int, Report]]:
-    """The rows without those of steps that ran again after a restart."""
-    seen: set[tuple[object, str]] = set()
-    kept = []
-    for place, (number, row) in reversed(list(enumerate(rows))):
-        values = {(row.get("step", f"row {place}"), name) for name in row if name not in _AXES}
-        if not values <= seen:
-            kept.append((number, row))
-        seen |= values
-    return kept[::-1]
-
-
-def _reports(lines: Iterable[str]) -> Iterator[Report]:
-    for line in lines:
-        if line.startswith(contract.METRIC_MARKER):
-            report = _json_of(line, contract.METRIC_MARKER)
-            if report is not None:
-                yield MappingProxyType(
-                    {n: _NOT_FINITE.get(v, v) for n, v in report.items() if _is_plain(n, v)}
-                )
-
-
 def _is_plain(name: str, value: object) -> bool:
     return not isinstance(value, (dict, list)) and (name not in _AXES or is_number(value))
 
 
 def _json_of(line: str, marker: str) -> dict[str, Any] | None:
-    """The object behind a marker; None for a line that a killed rank cut short."""
+    """The object behind a marker; None where there is none, or a killed rank cut it short."""
+    if not line.startswith(marker):
+        return None
     try:
         found = json.loads(line[len(marker) :])
     except (ValueError, RecursionError):
@@ -310,11 +295,12 @@ class MachineUse:
     def add(self, lines: Iterable[LogLine]) -> None:
         """Take in the samples among log lines."""
         for line in lines:
-            if line.rank is None and line.message.startswith(contract.GAUGE_MARKER):
-                sample = _json_of(line.message, contract.GAUGE_MARKER) or {}
-                node = line.node_rank if line.node_rank is not None else whole(sample.get("node"))
-                if node is not None and is_number(sample.get("time")):
-                    self._reports.take([self._row(node, sample)])
+            sample = None if line.rank is not None else _json_of(line.message, contract.GAUGE_MARKER)
+            if sample is None or not is_number(sample.get("time")):
+                continue
+            node = line.node_rank if line.node_rank is not None else whole(sample.get("node"))
+            if node is not None:
+                self._reports.take([self._row(node, sample)])
 
     @property
     def metrics(self) -> Metrics:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -16,7 +17,6 @@ TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
     import click
 
-    from gputrain.cli.output import Exit
     from gputrain.errors import GputrainError
 
 
@@ -42,9 +42,10 @@ def _run(words: list[str]) -> int:
         gputrain.main(prog_name="gputrain")  # answers the shell, and exits
     _prepare_streams()
     own = words[: words.index("--")] if "--" in words else words
+    width = min(shutil.get_terminal_size().columns, 100) - 2
     try:
         try:
-            with gputrain.make_context("gputrain", list(words)) as context:
+            with gputrain.make_context("gputrain", list(words), terminal_width=width) as context:
                 return int(gputrain.invoke(context) or Exit.OK)
         finally:
             sys.stdout.flush()
@@ -55,8 +56,9 @@ def _run(words: list[str]) -> int:
     except KeyboardInterrupt as stop:
         click.echo(f"\n{stop}".rstrip(), err=True)
         return Exit.INTERRUPTED
-    except OSError as error:
-        return _stopped_writing(error)
+    except BrokenPipeError:  # as in `gputrain jobs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing fails at the exit
+        return Exit.OK
     except Exception as error:
         from gputrain.errors import GputrainError
 
@@ -77,24 +79,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _stopped_writing(error: OSError) -> Exit:
-    """The status where stdout took no more; other errors of the system are raised as they are."""
-    import errno
-
-    import click
-
-    from gputrain.cli.output import Exit
-
-    if error.errno not in (errno.EPIPE, errno.ENOSPC):
-        raise error
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing fails at the exit
-    if error.errno == errno.EPIPE:  # as in `gputrain jobs | head`
-        return Exit.OK
-    click.echo(f"error: the output could not be written: {error.strerror}", err=True)
-    return Exit.REQUEST
-
-
-def _request_error(error: click.UsageError, words: Sequence[str]) -> GputrainError:
+def _request_error(error: click.UsageError, words: list[str]) -> GputrainError:
     """A slip on the command line as an error of ours, with what to type instead."""
     import shlex
 
@@ -104,16 +89,16 @@ def _request_error(error: click.UsageError, words: Sequence[str]) -> GputrainErr
     from gputrain.errors import RequestError
 
     path = error.ctx.command_path if error.ctx else "gputrain"
+    unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     fixes = [f"{path} --help"]
     if isinstance(error, click.exceptions.NoSuchCommand) and error.command_name.endswith(".py"):
         fixes = [shlex.join(["gputrain", "submit", *words])]
     elif isinstance(error.cmd, ScriptCommand) and not isinstance(error, click.BadParameter):
-        name = error.option_name if isinstance(error, click.NoSuchOption) else ""
-        at = next((n for n, word in enumerate(words) if name and word.partition("=")[0] == name), None)
-        line = f"{path} train.py -- ..." if at is None or "--" in words else shlex.join(
-            ["gputrain", *words[:at], "--", *words[at:]]
-        )  # fmt: skip
+        at = next((n for n, word in enumerate(words) if word.partition("=")[0] == unknown), None)
+        line = f"{path} train.py -- ..."
+        if unknown and at is not None and "--" not in words:
+            line = shlex.join(["gputrain", *words[:at], "--", *words[at:]])
         fixes = [f"what the script gets follows --: {line}"]
-    if isinstance(error, click.NoSuchOption) and (meant := synonym(error.option_name)):
+    if meant := synonym(unknown):
         fixes.insert(0, f"did you mean {meant}?")
     return RequestError(error.format_message().rstrip("."), fix="; or ".join(fixes))

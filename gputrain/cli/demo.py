@@ -6,6 +6,7 @@ The resumed run ends with the loss curve of a run that was not stopped.
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
@@ -16,14 +17,13 @@ from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 
 STEPS = 60
-SCRIPT = "char_transformer.py"
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = (_PACKAGE / "demo", _PACKAGE.parent / "examples")
 """Where the script is: in the wheel, or in a clone."""
 
 
-def run(folder: Path) -> None:
-    """Show the plan, a whole run, a stopped run and its second half; checkpoints go to the folder.
+def run() -> None:
+    """Show the plan, a whole run, a stopped run and its second half.
 
     Raises:
         RequestError: there is no torch.
@@ -31,38 +31,42 @@ def run(folder: Path) -> None:
     """
     if importlib.util.find_spec("torch") is None:
         raise RequestError("the demo needs PyTorch", fix="python -m pip install torch")
+    with tempfile.TemporaryDirectory(prefix="gputrain-demo-") as folder:
+        _run(Path(folder))
+
+
+def _run(folder: Path) -> None:
     console, trainer = Console(), Trainer()
     console.rule("the plan")
-    plan = trainer.plan(_spec("straight", folder))
+    plan = trainer.plan(_spec(folder / "whole"))
     console.print(plan)
     console.rule("a run from beginning to end")
     whole = _watched(plan.submit(), console)
 
     console.rule("the same run, stopped half way")
-    first = trainer.submit(_spec("resumed", folder))
+    first = trainer.submit(_spec(folder / "resumed"))
     for _ in first.logs(rank=0, follow=True):
         if first.metrics().last.get("step", 0) >= STEPS // 3 and not first.state.is_terminal:
             first.cancel()
     console.print(f"{first.uri}\nis {first.state.value} at step {first.metrics().last['step']}")
 
     console.rule("resumed")
-    second = _watched(trainer.submit(_spec("resumed", folder)), console)
+    second = _watched(trainer.submit(_spec(folder / "resumed")), console)
     losses = {**_losses(first), **_losses(second)}
     difference = max(abs(loss - losses[step]) for step, loss in _losses(whole).items())
-    console.print(
-        f"\nLargest difference between the two loss curves over {len(losses)} steps: {difference:g}"
-    )
+    text = f"Largest difference between the two loss curves over {len(losses)} steps: {difference:g}"
+    console.print(f"\n{text}")
     if difference:
         raise RequestError("the resumed run differs from the uninterrupted one", fix="report it")
     console.print("[bold green]The resumed run is the uninterrupted one.[/]")
 
 
-def _spec(name: str, folder: Path) -> TrainingSpec:
-    script = next(one / SCRIPT for one in FOLDERS if (one / SCRIPT).exists())
+def _spec(checkpoints: Path) -> TrainingSpec:
+    script = next(path for one in FOLDERS if (path := one / "char_transformer.py").exists())
     return TrainingSpec(
-        script=str(script), name=name, num_nodes=2, nproc_per_node=2, max_run_duration="10m",
+        script=str(script), name=checkpoints.name, num_nodes=2, nproc_per_node=2, max_run_duration="10m",
         args=["--steps", str(STEPS), "--save-every", "10", "--exact-resume"],
-        checkpoint_dir=str(folder / name), env={"TORCH_CPP_LOG_LEVEL": "ERROR"},  # DDP warns
+        checkpoint_dir=str(checkpoints), env={"TORCH_CPP_LOG_LEVEL": "ERROR"},  # DDP warns
     )  # fmt: skip
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputrain.cli.output import Exit, Json, error_document, note, print_error, result
-from gputrain.errors import GputrainError, JobLostError, RequestError
-from gputrain.experiments import Experiment, PointOutcome, grid as combinations
+from gputrain.cli.output import Exit, error_document, is_json, note, print_error, result
+from gputrain.errors import JobLostError, RequestError
+from gputrain.experiments import Experiment, grid as combinations
 from gputrain.experiments.points import words
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
@@ -19,24 +19,28 @@ MOST_REASONS = 3
 _EXAMPLE = "--grid lr=0.1,0.3 --grid seed=0,1"
 
 
-def run(
-    trainer: Trainer, fields: dict[str, Any], grid: Sequence[str], max_parallel: int | None, *, as_json: bool
-) -> Exit:
+def run(trainer: Trainer, fields: dict[str, Any], grid: Sequence[str], max_parallel: int | None) -> Exit:
     """Start the experiment or resume it, name each job as it ends, and show them all."""
     experiment = _experiment(trainer, fields, grid, max_parallel)
     try:
         for job in experiment.as_completed():
-            if not as_json:
-                note(f"{words(job.point)}: {job.state.value}  {job.id}")
+            note(f"{words(job.point)}: {job.state.value}  {job.id}")
         outcomes = experiment.results()
     except KeyboardInterrupt:
         name = f"gputrain map --name {experiment.name}"
         raise KeyboardInterrupt(f"Jobs that were submitted keep running. To follow them:\n{name}") from None
-    result(experiment, lambda: _document(experiment, outcomes), as_json=as_json)
+    points = [
+        {
+            "point": dict(one.point),
+            "job": one.job.to_dict() if one.job else None,
+            "error": error_document(one.error)["error"] if one.error else None,
+        }
+        for one in outcomes
+    ]
+    result(experiment, {"name": experiment.name, "cost_usd": experiment.cost_usd, "points": points})
     reasons = {str(one.error): one.error for one in outcomes if one.job is None and one.error is not None}
-    for error in [] if as_json else list(reasons.values())[:MOST_REASONS]:
-        if isinstance(error, GputrainError):
-            print_error(error, as_json=False)
+    for error in [] if is_json() else list(reasons.values())[:MOST_REASONS]:
+        print_error(error, as_json=False)
     if any(one.job is not None and one.job.state is not State.SUCCEEDED for one in outcomes):
         return Exit.JOB
     return Exit.of(next(iter(reasons.values()))) if reasons else Exit.OK
@@ -86,16 +90,3 @@ def _value(text: str) -> Any:
     except ValueError:
         return text
     return value if isinstance(value, (int, float)) else text
-
-
-def _document(experiment: Experiment, outcomes: Iterable[PointOutcome]) -> Json:
-    """Each point with its job, or why it has none."""
-    points = [
-        {
-            "point": dict(one.point),
-            "job": one.job.to_dict() if one.job else None,
-            "error": error_document(one.error)["error"] if isinstance(one.error, GputrainError) else None,
-        }
-        for one in outcomes
-    ]
-    return {"name": experiment.name, "cost_usd": experiment.cost_usd, "points": points}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
-from click.types import StringParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 OPTIONS, PLACES, SPEC, OUTPUT = "Options", "Where it runs", "The job", "Output"
 """Sections of a command's help."""
-GROUPS: Mapping[str, tuple[str, ...]] = {
+GROUPS = {
     "Prepare": ("gpus", "quotas", "plan", "doctor", "build", "catalog", "completion"),
     "Run": ("demo", "submit", "map"),
     "Watch": ("jobs", "show", "logs", "wait", "metrics", "stacks", "ssh", "download"),
@@ -38,16 +36,10 @@ def synonym(option: str) -> str:
     from gputrain.spec.types import SYNONYMS  # only after a slip: it takes long to load
 
     name, equals, value = SYNONYMS.get(option.strip("-").replace("-", "_"), "").partition("=")
-    flag = "--" + name.partition(" ")[0].replace("_", "-")
     if not name:
         return _SYNONYMS.get(option, "")
-    return flag + (" " + value.partition(",")[0].strip("'") if equals and " " not in name else "")
-
-
-class Text(StringParamType):
-    """A text; in a variable, several of them are separated by commas."""
-
-    envvar_list_splitter = ","
+    flag = "--" + name.partition(" ")[0].replace("_", "-")
+    return f"{flag} {value.partition(',')[0].strip(chr(39))}" if equals and " " not in name else flag
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -82,23 +74,9 @@ class Option(click.Option):
         self.section = section
 
 
-class Formatter(click.HelpFormatter):
-    """Help as wide as the terminal, also a narrow one."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        super().__init__(width=min(shutil.get_terminal_size().columns, 100) - 2)
-
-
-class Context(click.Context):
-    """A context whose help is laid out by `Formatter`."""
-
-    formatter_class = Formatter
-
-
 class Command(click.Command):
     """A command whose help lists its own options; those of a job and a place are listed by ``submit``."""
 
-    context_class = Context
     takes_rest = False
     """Whether words may follow ``--``."""
 
@@ -119,8 +97,8 @@ class Command(click.Command):
             with formatter.section(title):
                 formatter.write_dl(rows, col_max=formatter.width // 3)
         if left_out:
-            formatter.write_paragraph()
             titles = " and ".join(f'"{one}"' for one in left_out)
+            formatter.write_paragraph()
             formatter.write_text(f"Also takes the options under {titles} of gputrain submit --help.")
 
 
@@ -130,14 +108,7 @@ class ScriptCommand(Command):
     takes_rest = True
 
 
-class Subgroup(click.Group):
-    """Commands under one word."""
-
-    context_class = Context
-    command_class = Command
-
-
-class Group(Subgroup):
+class Group(click.Group):
     """All commands; their help is grouped by what people do."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -155,7 +126,7 @@ class Group(Subgroup):
         formatter.write_text(self.epilog or "")  # without an empty line: all of it fits 24
 
 
-FLAGS: dict[str, str] = {"backend": "--backend", "region": "--region"}
+FLAGS = {"backend": "--backend", "region": "--region"}
 """What a field is called on the command line; `option` adds its own."""
 
 
@@ -165,7 +136,9 @@ def option(flag: str, *names: str, **how: Any) -> Callable[[F], F]:
     return click.option(flag, *names, cls=Option, **how)
 
 
-def _all_of(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+def all_of(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Several decorators as one, the first on top."""
+
     def decorate(function: F) -> F:
         for one in reversed(decorators):
             function = one(function)
@@ -174,16 +147,18 @@ def _all_of(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def _place(flag: str, metavar: str, text: str, **how: Any) -> Callable[[F], F]:
-    name = how.pop("name", flag[2:].replace("-", "_"))
-    how.setdefault("type", Text())
-    return option(
-        flag, name, metavar=metavar, help=text, envvar=f"GPUTRAIN_{name.upper()}", section=PLACES, **how
-    )
+def _place(flag: str, metavar: str, text: str, name: str = "", **how: Any) -> Callable[[F], F]:
+    name = name or flag[2:].replace("-", "_")
+    variable = f"GPUTRAIN_{name.upper()}"
+    return option(flag, name, metavar=metavar, help=text, envvar=variable, section=PLACES, **how)
 
 
 def _spec(flag: str, metavar: str | None, text: str, **how: Any) -> Callable[[F], F]:
     return option(flag, metavar=metavar, help=text, section=SPEC, **how)
+
+
+def _set_json(ctx: click.Context, _param: object, value: bool) -> None:
+    ctx.meta["json"] = value
 
 
 def _start_logging(_ctx: object, _param: object, value: bool) -> None:
@@ -198,7 +173,7 @@ _MODELS = click.Choice(["standard", "spot", "flex-start", "reservation-bound"])
 _LAUNCHERS = click.Choice(["torchrun-env", "tensorflow", "none"])
 _SEVERAL: dict[str, Any] = {"multiple": True}
 _PAIRS: dict[str, Any] = {"multiple": True, "type": pair}
-places = _all_of(
+places = all_of(
     _place("--backend", "NAME", "local (default), vertex, compute or an installed one; repeat in order of "
            "preference", name="backends", multiple=True, shell_complete=_backends),
     _place("--project", "ID", "Google Cloud project"),
@@ -213,7 +188,7 @@ gpu = _spec("--gpu", "KIND:COUNT", "GPUs per node, H100:8; repeat in order of pr
 num_nodes = _spec("--num-nodes", "N", "nodes (default: 1)", type=int)
 provisioning_model = _spec("--provisioning-model", "MODEL", "standard, spot, flex-start, reservation-bound; "
                            "repeat in order of preference", multiple=True, type=_MODELS)  # fmt: skip
-spec = _all_of(
+spec = all_of(
     gpu,
     num_nodes,
     _spec("--nproc-per-node", "N", "ranks per node (default: one per GPU)", type=int),
@@ -240,12 +215,15 @@ spec = _all_of(
     _spec("--launcher", "NAME", "torchrun-env, tensorflow or none", type=_LAUNCHERS),
 )  # fmt: skip
 job = click.argument("name", metavar="JOB", shell_complete=_jobs_here)
-module = option("--module", "-m", metavar="MODULE", help="run a module instead of a script")
-script = click.argument("script", metavar="[SCRIPT | -m MODULE] [-- ARGUMENTS]", required=False)
+script = all_of(
+    click.argument("script", metavar="[SCRIPT | -m MODULE] [-- ARGUMENTS]", required=False),
+    option("--module", "-m", metavar="MODULE", help="run a module instead of a script"),
+)
 from_gcloud = option("--from-gcloud", metavar="FILE", help="take the job from a gcloud config.yaml")
 key = option("--idempotency-key", metavar="TEXT", help="the same key always names the same job")
-output = _all_of(
-    option("--json", "as_json", is_flag=True, help="print one JSON document", section=OUTPUT),
+output = all_of(
+    option("--json", is_flag=True, expose_value=False, callback=_set_json, section=OUTPUT,
+           help="print one JSON document"),
     option("--debug", is_flag=True, expose_value=False, callback=_start_logging, section=OUTPUT,
            help="log each step; show errors with their traceback"),
 )  # fmt: skip

@@ -58,41 +58,19 @@ class Exit(enum.IntEnum):
         return next((status for kinds, status in statuses if isinstance(error, kinds)), cls.UNKNOWN)
 
 
-def print_error(error: GputrainError, *, as_json: bool) -> Exit:
-    """Write an error, to stderr for people or as the document for programs; its exit status."""
-    from gputrain.errors import SpecError
-
-    if as_json:
-        print_json(error_document(error))
-        return Exit.of(error)
-    text = str(error)
-    for fault in error.faults if isinstance(error, SpecError) else ():
-        text = text.replace(str(fault), fault_line(fault))
-    word = click.style("error:", fg="red", bold=True) if _in_colour() else "error:"
-    click.echo(f"{word} {text}", err=True)
-    return Exit.of(error)
+def is_json() -> bool:
+    """Whether the command that runs was called with ``--json``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.meta.get("json", False)
 
 
-def error_document(error: GputrainError) -> Json:
-    """An error, in the place of a command's own document."""
-    from gputrain.times import picked, plain
-
-    facts = {"type": type(error).__name__, **picked(error, "kind what why fix")}
-    return {"error": {**facts, "faults": plain(list(getattr(error, "faults", ())))}}
-
-
-def fault_line(fault: FieldError) -> str:
-    """What is wrong with a field, by the option that gives it: ``--num-nodes: 0 is not valid. ...``."""
-    import attrs
-
-    flag = FLAGS.get(fault.field)
-    if flag is None:
-        return str(fault)
-    return str(attrs.evolve(fault, field=flag, fix=fault.fix.replace(f"{fault.field}=", f"{flag} ")))
-
-
-def _in_colour() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def result(value: object, document: Callable[[], Json] | Json) -> Exit:
+    """Show what a command found: the value to people, the document to programs."""
+    if is_json():
+        print_json(document() if callable(document) else document)
+    else:
+        show(value)
+    return Exit.OK
 
 
 def show(value: object) -> None:
@@ -107,15 +85,16 @@ def show(value: object) -> None:
 
 
 def note(text: str) -> None:
-    """What a person should know beside the result: on stderr."""
+    """What a person should know beside the result: on stderr, and not with ``--json``."""
     from gputrain.text import sanitize
 
-    click.echo(sanitize(text), err=True)
+    if not is_json():
+        click.echo(sanitize(text), err=True)
 
 
-def waiting(text: str, *, quiet: bool) -> AbstractContextManager[object]:
+def waiting(text: str) -> AbstractContextManager[object]:
     """A spinner at a terminal that says what a slow command waits for."""
-    if quiet or not sys.stderr.isatty():
+    if is_json() or not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 
@@ -130,10 +109,33 @@ def print_json(document: Json, *, indent: int | None = 2) -> None:
     click.echo(sanitize_json(json.dumps(document, indent=indent, ensure_ascii=not is_utf)))
 
 
-def result(value: object, document: Callable[[], Json] | Json, *, as_json: bool) -> Exit:
-    """Show what a command found, one way or the other."""
+def print_error(error: GputrainError, *, as_json: bool) -> Exit:
+    """Write an error, to stderr for people or as the document for programs; its exit status."""
     if as_json:
-        print_json(document() if callable(document) else document)
-    else:
-        show(value)
-    return Exit.OK
+        print_json(error_document(error))
+        return Exit.of(error)
+    text = str(error)
+    for fault in getattr(error, "faults", ()):
+        text = text.replace(str(fault), _fault_line(fault))
+    is_coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    word = click.style("error:", fg="red", bold=True) if is_coloured else "error:"
+    click.echo(f"{word} {text}", err=True)
+    return Exit.of(error)
+
+
+def error_document(error: GputrainError) -> Json:
+    """An error, in the place of a command's own document."""
+    from gputrain.times import picked, plain
+
+    facts = {"type": type(error).__name__, **picked(error, "kind what why fix")}
+    return {"error": {**facts, "faults": plain(list(getattr(error, "faults", ())))}}
+
+
+def _fault_line(fault: FieldError) -> str:
+    """What is wrong with a field, by the option that gives it: ``--num-nodes: 0 is not valid. ...``."""
+    import attrs
+
+    flag = FLAGS.get(fault.field)
+    if flag is None:
+        return str(fault)
+    return str(attrs.evolve(fault, field=flag, fix=fault.fix.replace(f"{fault.field}=", f"{flag} ")))

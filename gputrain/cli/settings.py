@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,15 @@ class Settings:
         shared: dict[str, Any] = {"project": os.environ.get("GOOGLE_CLOUD_PROJECT")}
         shared |= {key: file[key] for key in SHARED if key in file}
         shared |= {key: given[key] for key in SHARED if given.get(key)}
-        shared |= {key: tuple(one.strip() for one in shared[key]) for key in LISTS if key in shared}
+        for key in LISTS:  # a variable holds several, separated by commas or spaces
+            texts = shared.get(key) or ()
+            shared[key] = tuple(one for text in texts for one in re.split(r"[,\s]+", text) if one)
         return cls(shared=shared, sections={key: one for key, one in file.items() if key not in SHARED})
 
     @property
     def backends(self) -> tuple[str, ...]:
         """Names of the backends, in order of preference; default: ``local``."""
-        return tuple(self.shared.get("backends") or ("local",))
+        return self.shared["backends"] or ("local",)
 
     @property
     def scope(self) -> str:
@@ -75,24 +77,17 @@ class Settings:
     def _make(self, name: str) -> Backend:
         kind = registry.find(name)
         shared = {key: one for key, one in self.shared.items() if key not in ("backends", "endpoint") and one}
-        said = {**shared, **self.emulator(), **self.sections.get(name, {})}
-        given = registry.accepted(kind, said)
+        given = registry.accepted(kind, {**shared, **self.emulator(), **self.sections.get(name, {})})
         missing = [key for key in registry.takes(kind).needed if key not in given]
         if missing:
             wanted = "; ".join(_where(name, key) for key in missing)
             raise SpecError(f"the {name} backend needs {' and '.join(missing)}", fix=wanted)
-        return _with_fixes(name, partial(kind, **given))
-
-
-def _with_fixes(name: str, make: Any) -> Backend:
-    """A backend; where an argument is wrong, the error says where it was given."""
-    try:
-        backend: Backend = make()
-    except SpecError as error:
-        if not any(one.field.startswith("$") for one in error.faults):  # a variable of the environment
-            error.fix = "; ".join(_where(name, one.field) for one in error.faults) or error.fix
-        raise
-    return backend
+        try:
+            return kind(**given)
+        except SpecError as error:  # say where the argument was given
+            if not any(one.field.startswith("$") for one in error.faults):  # a variable of the environment
+                error.fix = "; ".join(_where(name, one.field) for one in error.faults) or error.fix
+            raise
 
 
 def _where(name: str, argument: str) -> str:
@@ -113,13 +108,10 @@ def read_file(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        if not path.is_file():  # nor one that holds us up
-            raise OSError("it is no plain file")
         with path.open("rb") as file:
             owner = os.fstat(file.fileno()).st_uid
             me = getattr(os, "geteuid", lambda: owner)  # Windows has none, nor folders for everybody
-            is_mine = owner in (me(), 0)
-            if not is_mine and whole.parent.stat().st_mode & stat.S_IWOTH:
+            if owner not in (me(), 0) and whole.parent.stat().st_mode & stat.S_IWOTH:
                 raise OSError(f"somebody else put it into {whole.parent}, where everybody may write")
             found: dict[str, Any] = tomllib.load(file)
     except (OSError, ValueError, RecursionError) as error:

@@ -547,13 +547,13 @@ FAULTS = (
     Plant(
         name="clean-up --json removes what it was only to show",
         file="gputrain/cli/commands.py",
-        text="    removes = yes or not as_json\n",
+        text="    removes = yes or not is_json()\n",
         instead="    removes = True\n",
         caught_by=(f"{COMMANDS}::test_what_no_job_needs_is_shown_and_removed_once_that_is_said",),
     ),
     Plant(
         name="a key of a --json document has another name",
-        file="gputrain/cli/documents.py",
+        file="gputrain/cli/commands.py",
         text='{"is_ok": checks.is_ok,',
         instead='{"ok": checks.is_ok,',
         caught_by=(f"{COMMANDS}::test_doctor_exits_0_where_all_is_well_and_3_with_the_fix_where_not",),
