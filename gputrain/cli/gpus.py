@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from gputrain import catalog
-from gputrain.catalog import Gpu, ProvisioningModel, Service, Shape
+from gputrain.catalog import Gpu, Service, Shape
 from gputrain.cli.output import Exit, result
 from gputrain.display.table import Table
 from gputrain.errors import RequestError
@@ -71,9 +71,8 @@ def _prices(shapes: Iterable[Shape], regions: Collection[str], *, spot: bool) ->
             "price_date": one.date,
         }
         for shape in shapes
-        for one in catalog.prices(shape)
-        if (not regions or one.region in regions)
-        and (not spot or one.provisioning_model is ProvisioningModel.SPOT)
+        for one in catalog.prices(shape, spot=spot or None)
+        if not regions or one.region in regions
     ]
     return sorted(rows, key=lambda row: (row["price_usd_h"], row["region"]))
 

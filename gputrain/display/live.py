@@ -152,7 +152,7 @@ class PlainLines(View):
             at = f"{line.time:{_TIME}} " if self._timestamps and line.time else ""
             # a pipe or a file gets what was written, a terminal no commands
             text = sanitize(line.message, colour=True) if stream.isatty() else line.message
-            stream.write(f"{at}[{prefix(line)}] {text}\n")
+            stream.write(f"{at}[{_rank(line)}] {text}\n")
         self._stream.flush()
 
     def status(self, status: Status) -> None:
@@ -185,7 +185,7 @@ class Terminal(View):
         for line in user_lines(lines):
             style = "red" if line.severity in ("ERROR", "CRITICAL") else "dim" if line.rank is None else ""
             text = Text.from_ansi(sanitize(line.message, colour=True), style=style)
-            self._console.print(Text(f"{prefix(line):>5} │ ", style="cyan").append(text), soft_wrap=True)
+            self._console.print(Text(f"{_rank(line):>5} │ ", style="cyan").append(text), soft_wrap=True)
 
     def status(self, status: Status) -> None:
         """Renew the live status."""
@@ -308,8 +308,7 @@ def user_lines(lines: Sequence[LogLine]) -> list[LogLine]:
     return [line for line in lines if not line.message.startswith(markers)]
 
 
-def prefix(line: LogLine) -> str:
-    """Whose line it is."""
+def _rank(line: LogLine) -> str:
     return "agent" if line.rank is None else f"{line.rank}"
 
 

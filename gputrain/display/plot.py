@@ -138,16 +138,12 @@ class Plot:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture; the name's end says how: ``.svg``, ``.png``, ``.pdf``. Raises as `figure`."""
+        self._write(path)
+
+    def _write(self, path: Any, **how: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of letters that the font lacks
-            self.figure().savefig(path)
-
-    def _png(self) -> bytes:
-        out = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.figure().savefig(out, format="png", dpi=100)
-        return out.getvalue()
+            self.figure().savefig(path, **how)
 
     def __str__(self) -> str:
         lines = []
@@ -160,10 +156,12 @@ class Plot:
 
     def picture(self) -> str:
         """The picture as html; empty where matplotlib is not installed."""
+        out = io.BytesIO()
         try:
-            png = base64.b64encode(self._png()).decode()
+            self._write(out, format="png", dpi=100)
         except RequestError:
             return ""
+        png = base64.b64encode(out.getvalue()).decode()
         names = escape_html(", ".join(panel.title for panel in self.panels))
         return f'<img alt="{names}" style="max-width:100%" src="data:image/png;base64,{png}">'
 

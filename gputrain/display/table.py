@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -92,22 +93,15 @@ class Table:
     """Names of the columns that are flush right (figures)."""
     caption: str = attrs.field(default="", converter=sanitize)
 
-    def __attrs_post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(f"row {row!r} has {len(row)} cells for {len(self.columns)} columns")
-
     def __str__(self) -> str:
         widths = self._widths
         head = [self.columns, ["-" * width for width in widths]] if self._has_head else []
-        lines = [self._line(row, widths) for row in (*head, *self.rows)]
-        return "\n".join([*filter(None, [self.title]), *lines, *filter(None, [self.caption])])
-
-    def _line(self, row: Sequence[str], widths: Sequence[int]) -> str:
-        cells = zip(self.columns, row, widths)
-        return "  ".join(
-            cell.rjust(width) if name in self.right else cell.ljust(width) for name, cell, width in cells
-        ).rstrip()
+        lines = [self.title] if self.title else []
+        for row in (*head, *self.rows):
+            cells = zip(self.columns, row, widths)
+            texts = (cell.rjust(w) if name in self.right else cell.ljust(w) for name, cell, w in cells)
+            lines.append("  ".join(texts).rstrip())
+        return "\n".join([*lines, self.caption] if self.caption else lines)
 
     @property
     def brief(self) -> Table:
@@ -176,57 +170,43 @@ class Table:
     def _widths(self) -> list[int]:
         return [max(map(len, (name, *cells))) for name, cells in self._cells]
 
+    def _least(self, longest_word: int) -> list[int]:
+        """The least width of each column that breaks no figure, and no word up to ``longest_word``."""
+        least = []
+        for most, (name, cells) in zip(self._widths, self._cells):
+            if name in self.right:
+                least.append(max(map(len, (*name.split(), *cells)), default=0))
+            else:
+                word = _longest_word(name, *cells)
+                least.append(max(word if word <= longest_word else SHORTENED, min(most, SENTENCE)))
+        return least
+
     def _fitted(self, width: int) -> tuple[Table, list[int] | None]:
         """The table with as few columns dropped as needed, and its widths; None: no grid fits."""
         same = [name for name, cells in self._cells if len(self.rows) > 1 and len(set(cells)) == 1]
         order = [name for name in DROPPED_FIRST if name in same]
         order += [name for name in reversed(same) if name not in order]
-        dropped = [order[:count] for count in range(min(len(order), len(self.columns) - 1) + 1)]
+        tables = [self._without(order[:count]) for count in range(min(len(order) + 1, len(self.columns)))]
+        is_list = len(self.rows) > 1 and not self._has_pairs
         # rather without a column than with sentences in several lines, rather that than with cut names
-        ways: tuple[Callable[[Table], list[int]], ...] = (
-            lambda table: table._widths,
-            lambda table: table._narrowed(width, cuts=False),
-            lambda table: table._narrowed(width, cuts=True),
-        )
+        ways: list[Callable[[Table], list[int]]] = [lambda table: table._widths]
+        ways += [partial(Table._least, longest_word=n) for n in (10**9, *([LONGEST_NAME] * is_list))]
         for way in ways:
-            for names in dropped:
-                table = self._without(names)
-                if _room(widths := way(table)) <= width:
-                    return table, widths
-        return self._without(dropped[-1]), None
+            for table in tables:
+                if _room(least := way(table)) <= width:
+                    return table, _shrunk(table._widths, least, width)
+        return tables[-1], None
 
     def _without(self, names: Sequence[str]) -> Table:
         """The table with one line in its caption in place of these columns."""
         kept = [n for n, name in enumerate(self.columns) if name not in names]
-        values = (f"{name} {cells[0]}" for name, cells in self._cells if name in names and cells[0])
-        repeats = ", ".join(values)
+        repeats = ", ".join(f"{name} {cells[0]}" for name, cells in self._cells if name in names and cells[0])
         return attrs.evolve(
             self,
             columns=[self.columns[n] for n in kept],
             rows=[[row[n] for n in kept] for row in self.rows],
             caption="\n".join(filter(None, (repeats and f"every row: {repeats}", self.caption))),
         )
-
-    def _narrowed(self, width: int, *, cuts: bool) -> list[int]:
-        """Widths as near to ``width`` as they get without breaking a figure or a name.
-
-        Args:
-            cuts: whether long words in a list may be cut in the middle.
-        """
-        widths, least = self._widths, []
-        cuts = cuts and len(self.rows) > 1 and not self._has_pairs
-        for most, (name, cells) in zip(widths, self._cells):
-            if name in self.right:
-                least.append(max(map(len, (*name.split(), *cells)), default=0))
-            else:
-                word = _longest_word(name, *cells)
-                least.append(max(SHORTENED if cuts and word > LONGEST_NAME else word, min(most, SENTENCE)))
-        while _room(widths) > width:
-            wide = [n for n, (now, low) in enumerate(zip(widths, least)) if now > low]
-            if not wide:
-                break
-            widths[max(wide, key=widths.__getitem__)] -= 1
-        return widths
 
     def _grid(self, widths: Sequence[int]) -> Any:
         from rich import box
@@ -265,6 +245,14 @@ class Table:
 
 def _room(widths: Sequence[int]) -> int:
     return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _shrunk(widths: list[int], least: Sequence[int], width: int) -> list[int]:
+    """The widths, the widest columns made narrower until all fit."""
+    while _room(widths) > width:
+        wide = [n for n, low in enumerate(least) if widths[n] > low]
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _longest_word(*texts: str) -> int:

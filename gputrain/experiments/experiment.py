@@ -205,7 +205,6 @@ class Experiment(Comparison):
 
         Raises:
             JobTimeoutError, StoppedError: the time passed, or ``stop`` was set, or it was closed here.
-            AuthError, TransientError...: no running job can be looked at. The jobs keep running in any case.
         """
         for job in self._as_ended(timeout, stop, View()):
             if job is not None:
@@ -215,8 +214,7 @@ class Experiment(Comparison):
         self, timeout: float | str | timedelta | None, stop: StopEvent | None, view: View
     ) -> Iterator[Job | None]:
         check("wait(...)", stop=stop)
-        began = time.monotonic()
-        until = math.inf if timeout is None else began + seconds_of(timeout)
+        until = math.inf if timeout is None else time.monotonic() + seconds_of(timeout)
         again = f"trainer.experiment({self.name!r})"
         given: dict[int, Job | None] = {}
         while True:
@@ -234,8 +232,6 @@ class Experiment(Comparison):
                 raise StoppedError(what, fix=f"{again}.wait()")
             if stop is not None and stop.is_set():
                 raise StoppedError(f"the waiting for {self.name} was stopped; its jobs keep running")
-            if (error := self._runner.unseen_since(began)) is not None:
-                raise error
             if time.monotonic() > until:
                 what = f"{left} points of {self.name} have not ended"
                 raise JobTimeoutError(what, fix=f"wait longer, or later: {again}.wait()")

@@ -62,8 +62,6 @@ class Runner:
         self._tries: Counter[int] = Counter()
         self._rests_until = 0.0
         self._running: dict[int, Job] = {}
-        self._unseen: dict[int, tuple[float, Exception]] = {}
-        """When and why a running job could not be read."""
         self._drops: list[Callable[[], object]] = []
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
@@ -78,7 +76,7 @@ class Runner:
         """Submit points, or submit them again, after all others."""
         with self._changed:
             for number in points:
-                for known in (self.jobs, self.errors, self._running, self._unseen, self._tries):
+                for known in (self.jobs, self.errors, self._running, self._tries):
                     known.pop(number, None)
             self._queue.extend(points)
             if self._queue and self._thread is None and not self.stop.is_set():
@@ -106,12 +104,6 @@ class Runner:
             drops = list(self._drops)
         for drop in drops:
             drop()
-
-    def unseen_since(self, moment: float) -> Exception | None:
-        """Why no running job could be read since then; None where one could."""
-        with self._changed:
-            found = [self._unseen.get(number, (moment, None)) for number in self._running]
-        return found[0][1] if found and all(at > moment for at, _ in found) else None
 
     def _run(self) -> None:
         while (number := self._next()) is not None:
@@ -164,12 +156,9 @@ class Runner:
             drop()
 
     def _looked(self, number: int, job: Job, error: Exception | None) -> None:
+        # a job that cannot be read may still run, and keeps its place; the watcher logs why
         if job.state.is_terminal or isinstance(error, JobLostError):
             self._release(number, job)
-        elif error is None:
-            self._unseen.pop(number, None)
-        else:  # it may still run, and keeps its place
-            self._unseen[number] = time.monotonic(), error
 
     def _release(self, number: int, job: Job) -> None:
         with self._changed:

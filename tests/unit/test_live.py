@@ -5,9 +5,7 @@ import json
 import sys
 from datetime import timedelta
 
-import pytest
-
-from gputrain import Local, SpecError, State, Trainer
+from gputrain import Local, State, Trainer
 from gputrain.backends.base import LogLine
 from gputrain.display import live
 from gputrain.display.live import Notebook, PlainLines, Status, choose, job_status
@@ -61,29 +59,6 @@ def test_a_program_that_embeds_us_sees_nothing(monkeypatch, capfd):
     view.close()
     assert view.is_quiet
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("progress", [None, "plain", "rich"])
-def test_a_service_that_has_closed_its_streams_sees_nothing(monkeypatch, progress):
-    monkeypatch.setattr(sys, "stderr", None)
-    assert choose(progress, State).is_quiet
-
-
-def test_a_terminal_sees_log_lines_and_a_live_status_that_ends_its_line(capfd):
-    view = choose("rich", State)
-    view.lines(LINES)
-    view.status(status(State.SUCCEEDED))
-    view.close()
-    text = capfd.readouterr().err
-    assert "loading" in text
-    assert "succeeded" in text
-    assert "GPUTRAIN_METRIC" not in text
-    assert text.endswith("\n")
-
-
-def test_an_unknown_mode_is_refused():
-    with pytest.raises(SpecError, match="auto, rich, plain, none"):
-        choose("loud", State)
 
 
 def test_a_status_has_the_time_left_until_the_end():

@@ -22,20 +22,9 @@ def read(*reports):
     return Metrics.read(lines(*reports))
 
 
-def test_reports_are_read_among_other_lines():
-    log = ["loading", *lines({"step": 1, "loss": 2.5}), "GPUTRAIN_METRIC {cut sho", "GPUTRAIN_METRIC [1]"]
-    assert [dict(row) for row in Metrics.read(log).rows] == [{"step": 1, "loss": 2.5}]
-
-
 def test_a_step_that_ran_again_after_a_restart_counts_once():
     metrics = read({"step": 1, "loss": 3.0}, {"step": 2, "loss": 9.0}, {"step": 2, "loss": 2.0})
     assert metrics.series("loss") == ((1, 3.0), (2, 2.0))
-
-
-def test_the_last_value_of_every_name_is_kept():
-    metrics = read({"step": 1, "loss": 3.0}, {"step": 2, "tokens_per_s": 10})
-    assert dict(metrics.last) == {"step": 2, "loss": 3.0, "tokens_per_s": 10}
-    assert metrics.names == ("loss", "tokens_per_s")
 
 
 def test_a_loss_that_diverged_is_seen():
@@ -43,13 +32,6 @@ def test_a_loss_that_diverged_is_seen():
     assert math.isnan(metrics.last["loss"])
     assert str(metrics.series("loss")) == "((1, 3.0), (2, nan))"
     assert metrics.table.rows == (("loss", "3", "nan", "3", "▁"),)
-
-
-def test_values_that_are_no_numbers_are_not_plotted():
-    metrics = Metrics.read(['GPUTRAIN_METRIC {"step": 1, "loss": NaN, "phase": "warm-up"}'])
-    assert metrics.names == ("loss",)
-    assert metrics.table.rows == (("loss", "nan", "nan", "", ""),)
-    assert "<img" not in metrics._repr_mimebundle_()["text/html"]
 
 
 def test_metrics_show_a_table_with_history_and_plots_in_a_notebook(monkeypatch):

@@ -25,16 +25,6 @@ def test_text_is_aligned_and_figures_are_flush_right():
     ]
 
 
-def test_html_is_escaped():
-    assert "H100 &lt;80&gt;" in PRICES._repr_mimebundle_()["text/html"]
-
-
-def test_rich_takes_no_markup_from_cells():
-    console = Console(file=io.StringIO(), width=80)
-    console.print(Table(columns=("what",), rows=[("[red]not markup[/red]",)]))
-    assert "[red]not markup[/red]" in console.file.getvalue()
-
-
 @pytest.mark.parametrize("width", [24, 40, 80])
 def test_a_narrow_terminal_breaks_no_word_and_loses_nothing(width):
     wide = Table(

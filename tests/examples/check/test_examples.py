@@ -1,8 +1,6 @@
 """Every other example runs, as it is."""
 
-import re
 import runpy
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,31 +57,11 @@ def test_the_demo_stops_and_resumes_with_the_same_losses():
     assert "Largest difference between the two loss curves over 60 steps: 0" in done.stdout
 
 
-def test_ctrl_c_ends_the_demo_with_a_plain_line_of_what_goes_on(tmp_path):
-    demo = subprocess.Popen(
-        [sys.executable, "-m", "gputrain", "demo"], cwd=tmp_path, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    with demo:
-        any("a run from beginning to end" in line for line in demo.stdout)
-        demo.send_signal(signal.SIGINT)
-        told = demo.communicate(timeout=300)[1]
-    for job in Trainer(Local(gpus=0)).jobs():
-        job.cancel()
-    assert demo.returncode == 130
-    assert "Traceback" not in told
-    assert re.search("gputrain|submit was interrupted", told.splitlines()[-1])
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_runs_on_two_nodes_of_two_ranks(name):
     trainer = Trainer(Local(gpus=0))
     job = trainer.submit(f"examples/{name}", args=SCRIPTS[name], num_nodes=2, nproc_per_node=2)
     assert job.wait(timeout=120) is State.SUCCEEDED
-
-
-def test_a_script_with_a_session_runs_alone():
-    assert python(EXAMPLES / "train_session.py", "--steps", "5").returncode == 0
 
 
 def test_optuna_asks_and_is_told():

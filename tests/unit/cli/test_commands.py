@@ -153,10 +153,10 @@ def test_without_a_script_what_follows_the_dashes_is_a_command(run):
     assert (status, out) == (0, "[0] --json hello there\n")
 
 
-def test_pairs_reach_the_ranks(run, script):
-    script("import os; print(os.environ['GREETING'])")
-    _, out, _ = run("submit", "train.py", "--nproc-per-node", "1", "--env", "GREETING=a=b c")
-    assert out == "[0] a=b c\n"
+def test_a_module_gets_its_arguments_and_pairs_reach_the_ranks(run, script):
+    script("import os, sys; print(os.environ['GREETING'], sys.argv[1:])")
+    words = ("submit", "-m", "train", "--nproc-per-node", "1", "--env", "GREETING=a=b c", "--", "--lr", "1")
+    assert run(*words)[1] == "[0] a=b c ['--lr', '1']\n"
 
 
 @each("columns", [40, 80])
@@ -274,3 +274,16 @@ def test_ssh_opens_a_shell_on_a_node(cloud, run, read, script, folder, monkeypat
     assert run("ssh", job["id"], "1")[0] == 7
     assert (folder / "told").read_text().startswith(f"compute ssh {name} ")
     assert "a node of" in run("ssh", job["id"], "2")[2]
+
+
+def test_a_backend_whose_jobs_cannot_be_listed_is_named(cloud, run):
+    cloud.fail("storage.objects.list", "C26", times=None)
+    status, out, err = run("jobs", "--backend", "compute", "--backend", "local", "--json")
+    assert (status, [one[:15] for one in json.loads(out)["left_out"]]) == (0, ["gs://my-bucket/"])
+    assert err.startswith("left out of the list of jobs: gs://my-bucket/: ")
+
+
+def test_quotas_that_cannot_be_read_end_with_5(cloud, run):
+    for method in ("compute.regions.list", "compute.projects.get", "cloudquotas.quotaInfos.list"):
+        cloud.fail(method, "C26", times=None)
+    assert run("quotas", "--gpu", "L4:1")[0] == 5

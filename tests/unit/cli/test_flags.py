@@ -112,28 +112,6 @@ def test_a_log_that_is_followed_ends_with_the_job(read, run, script):
     assert run("logs", job, "--follow")[1] == "[0] late\n"
 
 
-def test_a_module_is_run_with_its_arguments(run, folder):
-    (folder / "mine.py").write_text("import sys\nprint('told', sys.argv[1:])\n")
-    assert "told ['--lr', '1']" in run("submit", "-m", "mine", "--nproc-per-node", "1", "--", "--lr", "1")[1]
-
-
-def test_no_more_points_run_at_a_time_than_the_flag_says(read, script, folder):
-    script(
-        "import os, sys, time\n"
-        "os.mkdir('running')\n"  # fails beside another
-        "time.sleep(0.3)\n"
-        "os.rmdir('running')\n"
-    )
-    words = ["map", "train.py", "--name", "few", "--grid", "seed=0,1", "--nproc-per-node", "1"]
-    status, document = read(*words, "--max-parallel", "1", "--source-dir", str(folder))
-    assert (status, [one["job"]["state"] for one in document["points"]]) == (0, ["succeeded"] * 2)
-
-
-def test_gpus_of_a_region_are_those_that_it_has(read):
-    kinds = lambda *words: {one["gpu"] for one in read("gpus", *words)[1]["shapes"]}  # noqa: E731
-    assert "T4" not in kinds("--region", "europe-west9") < kinds("--region", "us-central1")
-
-
 def test_the_flags_of_build_say_what_is_built_and_by_what(cloud, run, folder, monkeypatch):
     for api in ("cloudbuild", "artifactregistry"):
         cloud.enable_api(api)

@@ -20,11 +20,6 @@ disk_gib = 300
 """
 
 
-def test_jobs_run_on_this_machine_by_default(settings):
-    assert settings().backends == ("local",)
-    assert [backend.name for backend in settings().make()] == ["local"]
-
-
 def test_flags_win_over_the_environment_and_that_over_the_file(settings, folder, monkeypatch):
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "googles-project")
     assert settings().shared["project"] == "googles-project"
@@ -110,36 +105,6 @@ def test_a_uri_of_a_backend_that_is_not_set_up_is_taken_up_all_the_same(
         monkeypatch.delenv(f"GPUTRAIN_{name}")
     status, cancelled = read("cancel", job["uri"])
     assert (status, cancelled["uri"]) == (0, job["uri"])
-
-
-@each(
-    ("words", "status", "said"),
-    [
-        (("gpus", "RTX 4090"), 2, "not sold on Google Cloud"),
-        (("gpus", "H100:many"), 2, "not a count"),
-        (("plan",), 2, "exactly one of script, module, command"),
-        (("plan", "train.py", "--env", "X"), 2, "NAME=VALUE"),
-        (("plan", "train.py", "--max-run-duration", "soon"), 2, "--max-run-duration: 'soon' is not valid"),
-        (("logs", "gputrain://nothing"), 2, "gputrain://PROJECT/BUCKET/NAME"),
-        (("logs", "gputrain://mars/p"), 2, "names no job"),
-        (("cancel", "nobody"), 2, "there is no job 'nobody'"),
-        (("logs", "gputrain://local/nowhere"), 1, "there is no job"),
-    ],
-)
-def test_errors_are_told_without_a_traceback(run, words, status, said):
-    found, out, err = run(*words)
-    assert (found, out) == (status, "")
-    assert err.startswith("error: ")
-    assert said in err
-    assert "Traceback" not in err
-
-
-def test_an_error_as_json_is_a_document_of_its_own(read):
-    status, document = read("plan", "train.py", "--gpu", "H101:2")
-    assert status == 2
-    error = document["error"]
-    assert error["type"] == "UnknownGpuError"
-    assert [fault["field"] for fault in error["faults"]] == ["gpu"]
 
 
 def test_debug_raises_with_the_traceback():
