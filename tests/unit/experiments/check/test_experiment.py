@@ -14,7 +14,7 @@ import warnings
 import pytest
 
 import gputrain
-from gputrain import JobLostError, JobTimeoutError, Local, StoppedError, Trainer
+from gputrain import ConflictError, JobLostError, JobTimeoutError, Local, StoppedError, Trainer
 
 
 def losses(lr, seed=0):
