@@ -89,7 +89,10 @@ def _request_error(error: click.UsageError, words: list[str]) -> GputrainError:
     from gputrain.errors import RequestError
 
     path = error.ctx.command_path if error.ctx else "gputrain"
-    unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
+    unknown = ""
+    if isinstance(error, click.NoSuchOption):
+        unknown = error.option_name
+        error.possibilities = [one for one in error.possibilities or () if one != "--help"]
     fixes = [f"{path} --help"]
     if isinstance(error, click.exceptions.NoSuchCommand) and error.command_name.endswith(".py"):
         fixes = [shlex.join(["gputrain", "submit", *words])]

@@ -514,7 +514,8 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     context = click.get_current_context()
     names = {one.name for one in context.command.params if getattr(one, "section", "") == SPEC}
     names |= {"script", "module"}
-    found = {name: given[name] for name in names if given[name] not in (None, (), False)}
+    found = {name: given[name] for name in names if given[name] not in (None, ())}
+    found = {name: value for name, value in found.items() if value is not False}  # 0 is a value
     found |= {name: dict(found[name]) for name in ("env", "secrets", "labels") if name in found}
     if rest := context.meta["rest"]:
         found["args" if {"script", "module"} & set(found) else "command"] = rest

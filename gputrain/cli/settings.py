@@ -108,6 +108,8 @@ def read_file(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
+        if not path.is_file():  # nor one that would hold us up
+            raise OSError("it is no plain file")
         with path.open("rb") as file:
             owner = os.fstat(file.fileno()).st_uid
             me = getattr(os, "geteuid", lambda: owner)  # Windows has none, nor folders for everybody
