@@ -89,7 +89,8 @@ def job_status(
         parts.append(f"GPUs {gpu_busy:.0f} %")
     if cost_usd:
         parts.append(f"${cost_usd:,.2f}")
-    if detail and (failure is None or failure.kind != EXCEPTION.kind):  # else the log has it
+    is_in_log = failure is not None and failure.kind == EXCEPTION.kind
+    if detail and detail != state.value and not is_in_log:
         parts.append(detail)
     losses = [value for _, value in metrics.series("loss")]
     return Status(

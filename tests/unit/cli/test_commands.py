@@ -187,8 +187,8 @@ def test_a_plan_names_the_cheapest_region_that_was_not_asked_for(cloud, run, rea
     told = f"not asked for: {cheapest['region']}, 8 x H100, spot, ${cheapest['price_usd_h']:.2f}/h"
     out = run(*words, "--backend", "vertex", "--backend", "compute")[1]
     assert told in out
-    unknown = [line for line in out.splitlines() if " unknown " in line and "compute" in line]
-    assert len(unknown) == 1  # all places and machines without a known price
+    # all places and machines without a known price; quotas may be unknown on a busy machine
+    assert len(re.findall(r"compute .* unknown +unknown +1d$", out, re.M)) == 1
 
 
 def test_a_plan_is_sorted_by_price_and_keeps_the_order_of_the_tries_in_its_numbers(cloud, run, script):
