@@ -92,7 +92,8 @@ def _request_error(error: click.UsageError, words: list[str]) -> GputrainError:
     unknown = ""
     if isinstance(error, click.NoSuchOption):
         unknown = error.option_name
-        error.possibilities = [one for one in error.possibilities or () if one != "--help"]
+        near = [one for one in error.possibilities or () if one != "--help"]
+        error = click.NoSuchOption(unknown, possibilities=near, ctx=error.ctx)
     fixes = [f"{path} --help"]
     if isinstance(error, click.exceptions.NoSuchCommand) and error.command_name.endswith(".py"):
         fixes = [shlex.join(["gputrain", "submit", *words])]
