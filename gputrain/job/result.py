@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -20,9 +21,9 @@ from gputrain.planning import Candidate
 from gputrain.spec import format_duration
 
 
-@attrs.define(kw_only=True, unsafe_hash=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Result(TableDisplay):
-    """How a job ended well; what its ranks reported is read when it is first wanted."""
+    """How a job succeeded; what its ranks reported is read when it is first needed."""
 
     uri: str
     state: State
@@ -33,7 +34,10 @@ class Result(TableDisplay):
     """0 where it was never restarted."""
     read: Callable[[], tuple[Metrics, float | None]] = attrs.field(repr=False, eq=False)
     """Reads what the script reported, and how busy the GPUs were."""
-    _told: tuple[Metrics, float | None] | None = attrs.field(default=None, init=False, repr=False, eq=False)
+
+    @cached_property
+    def _reported(self) -> tuple[Metrics, float | None]:
+        return self.read()
 
     @property
     def metrics(self) -> Metrics:
@@ -44,19 +48,13 @@ class Result(TableDisplay):
     def gpu_busy(self) -> float | None:
         """The share of the GPUs' time, while ranks ran, in which kernels ran: 0 to 1; None: no GPU was seen.
 
-        What a GPU does in that time is another matter: one small kernel makes it busy.
+        One small kernel is enough to make a GPU busy.
         """
         return self._reported[1]
 
     @property
-    def _reported(self) -> tuple[Metrics, float | None]:
-        if self._told is None:
-            self._told = self.read()
-        return self._told
-
-    @property
     def table(self) -> Table:
-        """How it ended, how long it took and what it cost; what was reported shows itself: `metrics`."""
+        """How it ended, how long it took and what it cost."""
         took = "unknown" if self.duration is None else format_duration(self.duration)
         cost = "unknown" if self.cost_usd is None else f"{self.cost_usd:,.2f}"
         rows = [("state", self.state), ("uri", self.uri), ("took", took), ("cost $", cost)]
@@ -65,11 +63,11 @@ class Result(TableDisplay):
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {one.name: getattr(self, one.name) for one in attrs.fields(Result) if one.eq}
-        return _with_metrics, (fields, self.metrics, self.gpu_busy)
+        return _with_reports, (fields, self._reported)
 
 
-def _with_metrics(fields: Mapping[str, Any], metrics: Metrics, gpu_busy: float | None) -> Result:
-    return Result(**fields, read=lambda: (metrics, gpu_busy))
+def _with_reports(fields: Mapping[str, Any], reported: tuple[Metrics, float | None]) -> Result:
+    return Result(**fields, read=lambda: reported)
 
 
 def told(
@@ -91,13 +89,11 @@ def told(
 
 
 _OF_STATE = {State.CANCELLED: causes.CANCELLED, State.EXPIRED: causes.TIME_LIMIT}
-"""Where a platform tells no more than a state."""
-
-
+"""Where a platform reports a state only."""
 SILENT = timedelta(minutes=10)
 """A job whose ranks wrote nothing for so long before its time was up has most likely hung."""
-_LAST_WORDS = timedelta(seconds=60)
-"""What ranks write when they are told to stop says nothing of the time before."""
+_LAST_LINES = timedelta(seconds=60)
+"""What ranks write once they are asked to stop does not count."""
 
 
 def silent_for(lines: Iterable[LogLine], ended_at: datetime | None) -> timedelta | None:
@@ -105,7 +101,7 @@ def silent_for(lines: Iterable[LogLine], ended_at: datetime | None) -> timedelta
     if ended_at is None:
         return None
     times = (line.time for line in lines if line.rank is not None and line.time is not None)
-    last = max((time for time in times if time <= ended_at - _LAST_WORDS), default=None)
+    last = max((time for time in times if time <= ended_at - _LAST_LINES), default=None)
     return None if last is None else ended_at - last
 
 
@@ -122,9 +118,15 @@ def ended(
     """
     kind = _OF_STATE.get(state, causes.UNKNOWN).kind
     failure = failure or Failure(kind=kind, message=detail)
-    if state is State.FAILED:
-        return _failed(ref.name, ref.uri, failure)
     cause = causes.of(failure.kind)
+    if state is State.FAILED:
+        where = "" if failure.rank is None else f" on rank {failure.rank}"
+        if failure.rank is None and failure.node_rank is not None:
+            where = f" on node {failure.node_rank}"
+        facts = attrs.asdict(failure, recurse=False)
+        what, why = f"{ref.name} failed{where}: {cause.title}", _beyond(cause.title, facts.pop("message"))
+        fix = f"{cause.fix}; the whole log: `gputrain logs {ref.uri}`"
+        return JobFailedError(what, why=why, fix=fix, uri=ref.uri, **facts)
     why, fix = _beyond(cause.title, detail or failure.message), cause.fix
     if cause is causes.TIME_LIMIT and silence is not None and silence >= SILENT:
         why = f"{why}; no rank had written a line for {format_duration(silence)}"
@@ -137,14 +139,3 @@ def _beyond(title: str, text: str) -> str:
     """A text that stands behind a cause's title; nothing, where each of its words stands there already."""
     known, words = (re.findall(r"\w+", one.lower().replace("ll", "l")) for one in (title, text))
     return text if set(words) - set(known) else ""
-
-
-def _failed(name: str, uri: str, failure: Failure) -> JobFailedError:
-    where = "" if failure.rank is None else f" on rank {failure.rank}"
-    if failure.rank is None and failure.node_rank is not None:
-        where = f" on node {failure.node_rank}"
-    cause = causes.of(failure.kind)
-    facts = attrs.asdict(failure, recurse=False)
-    what, why = f"{name} failed{where}: {cause.title}", _beyond(cause.title, facts.pop("message"))
-    fix = f"{cause.fix}; the whole log: `gputrain logs {uri}`"
-    return JobFailedError(what, why=why, fix=fix, uri=uri, **facts)

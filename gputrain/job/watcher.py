@@ -15,17 +15,19 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from gputrain.errors import JobLostError, StoppedError, TransientError
 from gputrain.job.events import Changes, Listener
 from gputrain.job.result import Result
-from gputrain.lifecycle import State
+
+if TYPE_CHECKING:
+    from gputrain.job.job import Job
 
 log = logging.getLogger("gputrain")
 
@@ -78,31 +80,10 @@ def pause_s(poll_s: float, waited_s: float) -> float:
     return max(poll_s, min(LONGEST_PAUSE_S, waited_s / 50))
 
 
-class Watchable(Protocol):
-    """What the watcher needs of a job."""
-
-    @property
-    def state(self) -> State: ...
-
-    @property
-    def platform(self) -> str: ...
-
-    @property
-    def poll_s(self) -> float: ...
-
-    @property
-    def has_step(self) -> bool: ...
-
-    def supervise(self) -> bool: ...
-
-    @property
-    def refresh_many(self) -> Callable[[Sequence[Any]], list[Exception | None]]: ...
-
-
 @attrs.define(eq=False)
 class _Watch:
     number: int
-    job: Watchable
+    job: Job
     report: Callable[[Exception | None], None]
     since: float
     seen_at: float
@@ -134,7 +115,7 @@ class Watcher:
         self._lock = threading.RLock()
         self._platforms: dict[str, _Platform] = {}
 
-    def watch(self, job: Watchable, report: Callable[[Exception | None], None]) -> Callable[[], object]:
+    def watch(self, job: Job, report: Callable[[Exception | None], None]) -> Callable[[], object]:
         """Look at a job until it has ended; what is returned ends that earlier.
 
         Args:
@@ -260,7 +241,7 @@ class Watching:
         self._drop = drop
 
     @classmethod
-    def of(cls, job: Watchable, changes: Changes, listener: Listener) -> Watching:
+    def of(cls, job: Job, changes: Changes, listener: Listener) -> Watching:
         """Call a listener with one job's changes, until it ends."""
         tell = changes.telling(listener)
         return cls(WATCHER.watch(job, lambda _error: tell()))
@@ -284,7 +265,7 @@ class JobFuture(Future[Result]):
         self._drop: Callable[[], object] = lambda: None
 
     @classmethod
-    def of(cls, job: Watchable, outcome: Callable[[], Result]) -> JobFuture:
+    def of(cls, job: Job, outcome: Callable[[], Result]) -> JobFuture:
         """The future; ``outcome`` returns the result of a job that has ended, or raises why there is none."""
         future = cls()
 

@@ -24,16 +24,13 @@ class BucketStore(DocumentStore):
 
     @property
     def uri(self) -> str:
-        """As of `DocumentStore`."""
         return self.bucket.uri("")
 
     def ref(self, job_id: str) -> JobRef:
-        """As of `DocumentStore`."""
         home = self.bucket.uri("").removeprefix("gs://").rstrip("/")
         return JobRef(project=self.access.project, home=home, name=job_id)
 
     def read(self, name: str) -> Document | None:
-        """As of `DocumentStore`."""
         found = self._objects.read(self.bucket.object_name(name), most_bytes=LARGEST_BYTES)
         if found is None:
             return None
@@ -42,7 +39,6 @@ class BucketStore(DocumentStore):
     def swap(
         self, name: str, content: bytes, version: int, metadata: Mapping[str, str] | None = None
     ) -> Version:
-        """As of `DocumentStore`."""
         try:
             written = self._objects.write(
                 self.bucket.object_name(name), content, if_generation=version,
@@ -53,11 +49,9 @@ class BucketStore(DocumentStore):
         return self._version(written)
 
     def delete(self, name: str, version: int) -> bool:
-        """As of `DocumentStore`."""
         return self._objects.delete(self.bucket.object_name(name), if_generation=version)
 
     def list(self, prefix: str) -> tuple[Version, ...]:
-        """As of `DocumentStore`."""
         return tuple(self._version(one) for one in self._objects.list(self.bucket.object_name(prefix)))
 
     @property

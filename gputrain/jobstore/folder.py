@@ -99,16 +99,15 @@ class FolderStore(DocumentStore):
 
     @property
     def uri(self) -> str:
-        """As of `DocumentStore`."""
         return f"{self.root.absolute().as_uri()}/"
 
     def ref(self, job_id: str) -> JobRef:
-        """As of `DocumentStore`; a short name in the usual folder, for what most people have most of."""
+        """A short name in the usual folder, for what most people have most of."""
         home = "" if self.root == usual_root() else str(self.root)
         return JobRef(project="", home=home, name=job_id)
 
     def read(self, name: str) -> Document | None:
-        """As of `DocumentStore`. Raises RecordError where the file has another form."""
+        """Raises RecordError where the file has another form."""
         with explained(self.root, "read"):
             try:
                 first, _, content = self._path(name).read_bytes().partition(b"\n")
@@ -126,7 +125,7 @@ class FolderStore(DocumentStore):
     def swap(
         self, name: str, content: bytes, version: int, metadata: Mapping[str, str] | None = None
     ) -> Version:
-        """As of `DocumentStore`. Raises CapacityError where the disk is full."""
+        """Raises CapacityError where the disk is full."""
         with self._locked(name) as there:
             if (there.version if there else 0) != version:
                 raise conflict(name)
@@ -146,7 +145,6 @@ class FolderStore(DocumentStore):
             return fresh
 
     def delete(self, name: str, version: int) -> bool:
-        """As of `DocumentStore`."""
         with self._locked(name) as there:
             if there is not None and there.version != version:
                 return False
@@ -154,7 +152,7 @@ class FolderStore(DocumentStore):
             return True
 
     def list(self, prefix: str) -> tuple[Version, ...]:
-        """As of `DocumentStore`. Files of another form are left out."""
+        """Files of another form are left out."""
         folder = self.root / os.path.dirname(prefix)
         with explained(self.root, "read"):
             found_there = folder.iterdir() if folder.is_dir() else ()

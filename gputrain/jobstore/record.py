@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -36,14 +36,14 @@ class RecordError(ProviderError):
 
 
 class Wanted(str, enum.Enum):
-    """What its owner wants of a job."""
+    """What is wanted of a job."""
 
     RUN = "run"
     CANCEL = "cancel"
 
 
 class Launch(str, enum.Enum):
-    """How far an attempt has come, as far as its launcher wrote down."""
+    """How far an attempt has come, as its launcher wrote down."""
 
     LAUNCHING = "launching"
     """Requested, or about to be; the answer is not written yet."""
@@ -53,7 +53,7 @@ class Launch(str, enum.Enum):
 def draw_id() -> str:
     """A new attempt's id: 8 of a-z0-9, and a letter first, since names of machines begin with one."""
     alphabet = string.ascii_lowercase + string.digits
-    return secrets.choice(string.ascii_lowercase) + "".join(secrets.choice(alphabet) for _ in range(7))
+    return secrets.choice(string.ascii_lowercase) + "".join([secrets.choice(alphabet) for _ in range(7)])
 
 
 _TEXT = instance_of(str)
@@ -62,10 +62,6 @@ _NUMBER: Any = and_(instance_of((int, float)), ge(0), lt(1e10))
 _A_NAME: Any = and_(_TEXT, matches_re(NAME))
 _A_PLACE: Any = and_(_TEXT, matches_re(PLACE))
 _AN_ID: Any = and_(_TEXT, matches_re(r"[a-z][a-z0-9]{7}"))
-
-
-def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
 
 
 @attrs.frozen(kw_only=True)
@@ -85,22 +81,14 @@ class Option:
     """How many nodes fewer than the spec asks for."""
 
 
-def _option(value: Any) -> Option:
-    return Option(**value) if isinstance(value, dict) else value
-
-
-def _options(values: Any) -> tuple[Option, ...]:
-    return tuple(_option(one) for one in values)
-
-
 @attrs.frozen(kw_only=True)
 class Attempt:
     """One launch of the job. Its id is in every name made for it, in its label and in its request ids."""
 
     id: str = attrs.field(factory=draw_id, validator=_AN_ID)
-    option: Option = attrs.field(converter=_option, validator=instance_of(Option))
-    names: tuple[str, ...] = attrs.field(converter=_texts, validator=deep_iterable(_A_NAME))
-    """Of its machines or of its job, known before they are asked for."""
+    option: Option = attrs.field(validator=instance_of(Option))
+    names: tuple[str, ...] = attrs.field(validator=deep_iterable(_A_NAME))
+    """Of its machines or of its job, known before they are requested."""
     at: float = attrs.field(default=0.0, validator=_NUMBER)
     """When it was drawn, in seconds since 1970."""
     price_usd_h: float | None = attrs.field(default=None, validator=optional(_NUMBER))
@@ -112,16 +100,12 @@ class Attempt:
     """How its backend finds it once it is launched: a resource name, or host and folder."""
 
 
-def _attempt(value: Any) -> Attempt | None:
-    return Attempt(**value) if isinstance(value, dict) else value
-
-
 @attrs.frozen(kw_only=True)
 class PastAttempt:
     """An attempt that is over, or that was refused."""
 
     id: str = attrs.field(validator=_AN_ID)
-    option: Option = attrs.field(converter=_option, validator=instance_of(Option))
+    option: Option = attrs.field(validator=instance_of(Option))
     at: float = attrs.field(validator=_NUMBER)
     outcome: str = attrs.field(validator=_TEXT)
     """A refusal's outcome, or the kind of the cause that ended it."""
@@ -134,16 +118,6 @@ class PastAttempt:
     image: str = attrs.field(default="", validator=_TEXT)
 
 
-def _failure(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return Failure(**{**value, "last_lines": _texts(value.get("last_lines", ()))})
-
-
-def _history(values: Any) -> tuple[PastAttempt, ...]:
-    return tuple(PastAttempt(**one) if isinstance(one, dict) else one for one in values)
-
-
 @attrs.frozen(kw_only=True)
 class JobRecord:
     """What is wanted of a job, the one attempt that may train, and what came of those before it."""
@@ -152,12 +126,10 @@ class JobRecord:
     spec: Mapping[str, Any] = attrs.field(validator=instance_of(dict))
     """As `TrainingSpec.to_dict` writes it."""
     code: str = attrs.field(default="", validator=matches_re("(?:[0-9a-f]{64})?"))
-    """The SHA-256 of what travels; empty where nothing does."""
-    argv: tuple[str, ...] = attrs.field(default=(), converter=_texts, validator=deep_iterable(_TEXT))
-    options: tuple[Option, ...] = attrs.field(
-        default=(), converter=_options, validator=deep_iterable(instance_of(Option))
-    )
-    """What may be asked, in the plan's order."""
+    """The SHA-256 of the uploaded code; empty where there is none."""
+    argv: tuple[str, ...] = attrs.field(default=(), validator=deep_iterable(_TEXT))
+    options: tuple[Option, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Option)))
+    """What may be tried, in the plan's order."""
     settings: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict, validator=instance_of(dict))
     """How each backend was set: to be compared with one's own, never to be used."""
     wanted: Wanted = attrs.field(default=Wanted.RUN, converter=Wanted)
@@ -165,19 +137,15 @@ class JobRecord:
     """The kind of the cause that ended it, or "succeeded"; empty while it is open."""
     detail: str = attrs.field(default="", validator=_TEXT)
     """How its end was reported, in the platform's own terms."""
-    failure: Failure | None = attrs.field(
-        default=None, converter=_failure, validator=optional(instance_of(Failure))
-    )
+    failure: Failure | None = attrs.field(default=None, validator=optional(instance_of(Failure)))
     """Why it ended without success."""
     started_at: float = attrs.field(default=0.0, validator=_NUMBER)
     """When ranks of its last attempt first ran, in seconds since 1970; 0: they never did, or it is open."""
     ended_at: float = attrs.field(default=0.0, validator=_NUMBER)
-    attempt: Attempt | None = attrs.field(
-        default=None, converter=_attempt, validator=optional(instance_of(Attempt))
-    )
+    attempt: Attempt | None = attrs.field(default=None, validator=optional(instance_of(Attempt)))
     """The only one that may train; None between two. Of a job that has ended, its last."""
     history: tuple[PastAttempt, ...] = attrs.field(
-        default=(), converter=_history, validator=deep_iterable(instance_of(PastAttempt))
+        default=(), validator=deep_iterable(instance_of(PastAttempt))
     )
     """Oldest first."""
     restarts: int = attrs.field(default=0, validator=_COUNT)
@@ -203,7 +171,7 @@ class JobRecord:
 
     @property
     def has_job(self) -> bool:
-        """Whether its key is that of a job: its backend took an attempt, or somebody cancelled it."""
+        """Whether its key names a job: its backend took an attempt, or somebody cancelled it."""
         is_launched = self.attempt is not None and self.attempt.state is Launch.LAUNCHED
         return self.has_run or is_launched or self.result == causes.CANCELLED.kind
 
@@ -222,15 +190,20 @@ class JobRecord:
         """The backend of its `last` attempt; empty: of none yet."""
         return "" if self.last is None else self.last.option.backend
 
-    def regions_of(self, backend: str) -> tuple[str, ...]:
-        """Where it may run on a backend, in the plan's order."""
-        return tuple(dict.fromkeys(one.region for one in self.options if one.backend == backend))
+    @property
+    def image(self) -> str:
+        """What its ranks ran in, by digest; empty before the first attempt, and where there is none."""
+        return next((one.image for one in reversed(self.history) if one.image), "")
 
     @property
     def metadata(self) -> dict[str, str]:
         """What the machines and other releases read of it: the object's metadata beside its content."""
         current = self.attempt.id if self.attempt is not None and not self.has_ended else ""
         return {"attempt": current, "wanted": self.wanted.value, "schema": str(self.schema)}
+
+    def regions_of(self, backend: str) -> tuple[str, ...]:
+        """Where it may run on a backend, in the plan's order."""
+        return tuple(dict.fromkeys(one.region for one in self.options if one.backend == backend))
 
     def begin(self, attempt: Attempt) -> JobRecord:
         """With a new attempt, which is the only one that may train from now on."""
@@ -239,84 +212,62 @@ class JobRecord:
 
     def launched(self, handle: str) -> JobRecord:
         """With the attempt's handle: its backend has taken it."""
-        return attrs.evolve(self, attempt=attrs.evolve(self._current, state=Launch.LAUNCHED, handle=handle))
+        assert self.attempt is not None
+        return attrs.evolve(self, attempt=attrs.evolve(self.attempt, state=Launch.LAUNCHED, handle=handle))
 
     def refused(self, outcome: str, *, now: float, scope: str = "", message: str = "") -> JobRecord:
         """Without its attempt, which its place has refused."""
-        past = self._past(outcome, scope=scope, message=message)
-        since = self.waiting_since or now
-        return attrs.evolve(self, attempt=None, history=_bounded((*self.history, past)), waiting_since=since)
+        return self._without_attempt(
+            outcome, {"scope": scope, "message": message}, waiting_since=self.waiting_since or now
+        )
 
     def passed_over(self, option: Option, now: float, message: str) -> JobRecord:
-        """With the note that an option was not asked, and why."""
-        outcome = "not tried"
-        past = PastAttempt(id=draw_id(), option=option, at=now, outcome=outcome, message=message)
+        """With the note that an option was not tried, and why."""
+        past = PastAttempt(id=draw_id(), option=option, at=now, outcome="not tried", message=message)
         return attrs.evolve(self, history=_bounded((*self.history, past)))
 
     def end_attempt(self, outcome: str, ran_s: float, *, has_run: bool, message: str = "") -> JobRecord:
         """Without its attempt, which is over: nothing of it may begin or train any more."""
-        usd = ran_s / 3600 * (self._current.price_usd_h or 0.0)
-        had_machines = has_run or causes.of(outcome).may_restart
-        past = self._past(outcome, ran_s=ran_s, has_run=has_run, message=message)
-        return attrs.evolve(
-            self,
-            attempt=None,
-            history=_bounded((*self.history, past)),
-            restarts=self.restarts + causes.of(outcome).may_restart,
+        assert self.attempt is not None
+        may_restart = causes.of(outcome).may_restart
+        return self._without_attempt(
+            outcome,
+            {"ran_s": ran_s, "has_run": has_run, "message": message},
+            restarts=self.restarts + may_restart,
             used_s=self.used_s + ran_s,
-            used_usd=self.used_usd + usd,
-            waiting_since=0.0 if had_machines else self.waiting_since or self._current.at,
+            used_usd=self.used_usd + ran_s / 3600 * (self.attempt.price_usd_h or 0.0),
+            waiting_since=0.0 if has_run or may_restart else self.waiting_since or self.attempt.at,
         )
+
+    def _without_attempt(self, outcome: str, known: Mapping[str, Any], **changes: Any) -> JobRecord:
+        one = self.attempt
+        assert one is not None
+        past = PastAttempt(
+            id=one.id, option=one.option, at=one.at, price_usd_h=one.price_usd_h, image=one.image,
+            outcome=outcome, **known,
+        )  # fmt: skip
+        return attrs.evolve(self, attempt=None, history=_bounded((*self.history, past)), **changes)
 
     def cancel(self) -> JobRecord:
         """With the wish that it ends: its machines save and leave, and no other attempt begins."""
         return attrs.evolve(self, wanted=Wanted.CANCEL)
 
-    def end(
-        self,
-        result: str,
-        *,
-        detail: str = "",
-        failure: Failure | None = None,
-        started_at: float = 0.0,
-        ended_at: float = 0.0,
-        ran_s: float = 0.0,
-        restarts: int = 0,
-    ) -> JobRecord:
-        """Once it is over, with how it ended; ``restarts`` are those that its platform made by itself."""
+    def end(self, result: str, *, ran_s: float = 0.0, restarts: int = 0, **facts: Any) -> JobRecord:
+        """Once it is over.
+
+        Args:
+            ran_s: how long its last attempt ran.
+            restarts: those that its platform made by itself.
+            facts: ``detail``, ``failure``, ``started_at``, ``ended_at``.
+        """
         usd_h = self.attempt.price_usd_h if self.attempt is not None else None
         return attrs.evolve(
             self,
             result=result,
-            detail=detail,
-            failure=failure,
-            started_at=started_at,
-            ended_at=ended_at,
             restarts=self.restarts + restarts,
             used_s=self.used_s + ran_s,
             used_usd=self.used_usd + ran_s / 3600 * (usd_h or 0.0),
-        )
-
-    @property
-    def image(self) -> str:
-        """What its ranks ran in, by digest; empty before the first attempt, and where there is none."""
-        return next((one.image for one in reversed(self.history) if one.image), "")
-
-    @property
-    def _current(self) -> Attempt:
-        assert self.attempt is not None, "there is no attempt"
-        return self.attempt
-
-    def _past(self, outcome: str, **known: Any) -> PastAttempt:
-        one = self._current
-        return PastAttempt(
-            id=one.id,
-            option=one.option,
-            at=one.at,
-            price_usd_h=one.price_usd_h,
-            image=one.image,
-            outcome=outcome,
-            **known,
+            **facts,
         )
 
 
@@ -333,10 +284,10 @@ def to_json(record: JobRecord) -> bytes:
 def from_json(job_id: str, content: bytes) -> JobRecord:
     """The record of a job, from its document. Raises RecordError where it is none."""
     try:
-        record = JobRecord(**json.loads(content, parse_constant=_refuse_constant))
+        record = JobRecord(**_parts(json.loads(content, parse_constant=_refuse_constant)))
         if record.job_id != job_id:
             raise ValueError("it is the record of another job")
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise RecordError(
             f"the record of {job_id} cannot be read",
             why=f"{type(error).__name__}: {str(error)[:200]}",
@@ -345,12 +296,24 @@ def from_json(job_id: str, content: bytes) -> JobRecord:
     return record
 
 
+def _parts(document: Any) -> dict[str, Any]:
+    """The fields of a record, with the values in them made."""
+    parts = dict(document)
+    parts["argv"] = tuple(parts.get("argv", ()))
+    parts["options"] = tuple(Option(**one) for one in parts.get("options", ()))
+    parts["history"] = tuple(
+        PastAttempt(**{**one, "option": Option(**one["option"])}) for one in parts.get("history", ())
+    )
+    if attempt := parts.get("attempt"):
+        option, names = Option(**attempt["option"]), tuple(attempt["names"])
+        parts["attempt"] = Attempt(**{**attempt, "option": option, "names": names})
+    if failure := parts.get("failure"):
+        parts["failure"] = Failure(**{**failure, "last_lines": tuple(failure.get("last_lines", ()))})
+    return parts
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number")
-
-
-_PLACES = ("source_dir",)
-"""Where the code lies is no part of what is asked: the same folder is checked out here and there."""
 
 
 class ConflictError(RequestError):
@@ -398,7 +361,8 @@ def _difference(name: str, there: object, here: object) -> str:
 
 
 def _compared(fields: Mapping[str, Any]) -> dict[str, Any]:
-    compared = {name: value for name, value in fields.items() if name not in _PLACES}
+    """What two specs are compared by: the same folder may be checked out in two places."""
+    compared = {name: value for name, value in fields.items() if name != "source_dir"}
     if isinstance(compared.get("script"), str):
         compared["script"] = PurePath(compared["script"]).name
     return compared

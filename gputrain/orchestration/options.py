@@ -46,7 +46,7 @@ def draw(record: JobRecord, candidate: Candidate, now: datetime, attempt_id: str
     return Attempt(
         id=attempt_id,
         option=option_of(candidate),
-        names=[f"{stem}-{attempt_id}-{rank}" for rank in range(candidate.num_nodes)],
+        names=tuple(f"{stem}-{attempt_id}-{rank}" for rank in range(candidate.num_nodes)),
         at=now.timestamp(),
         price_usd_h=candidate.price_usd_h,
     )

@@ -9,14 +9,16 @@ from gputrain.planning.candidates import (
     few_places,
     is_open,
     rank,
+    unknown_gpu,
+    unknown_regions,
     weigh,
 )  # fmt: skip
 from gputrain.planning.failover import Blocks, Failover
-from gputrain.planning.offers import Fact, Limit, Network, Offer, Refusal, Supply, allowed_models
+from gputrain.planning.offers import Fact, Limit, Network, Offer, Refusal, Supply
 from gputrain.quota import Verdict
 
 __all__ = [
     "Attempt", "Blocks", "Candidate", "Fact", "Failover", "GcloudJob", "Ledger", "Limit", "Network", "Offer",
-    "Outcome", "Refusal", "Supply", "Verdict", "Wanted", "allowed_models", "candidates", "few_places",
-    "is_open", "rank", "weigh",
+    "Outcome", "Refusal", "Supply", "Verdict", "Wanted", "candidates", "few_places",
+    "is_open", "rank", "unknown_gpu", "unknown_regions", "weigh",
 ]  # fmt: skip

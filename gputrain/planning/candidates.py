@@ -1,34 +1,23 @@
-"""From a spec and what is on offer to every way it could run, and why the others cannot."""
+"""From a spec and what is on offer to every way it could run, and why the others cannot. Pure."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
 import attrs
 
-from gputrain.catalog import Price, ProvisioningModel
+from gputrain import catalog
+from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Stage, likely_region
 from gputrain.display.table import TableDisplay, TextDisplay
 from gputrain.errors import UnknownGpuError
 from gputrain.fields import Errors
-from gputrain.planning.offers import (
-    Fact,
-    Network,
-    Offer,
-    Refusal,
-    Supply,
-    allowed_models,
-    matches,
-    refusing,
-    subject_of,
-    unknown_gpu,
-    unmet,
-)
+from gputrain.planning.offers import Fact, Model, Network, Offer, Refusal, Supply
 from gputrain.quota import Verdict
-from gputrain.spec import TrainingSpec
+from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.times import picked
 
 SHORTEST_RUN = timedelta(minutes=1)
@@ -135,40 +124,41 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     """Sort everything on offer: the user's order of GPUs first, then of provisioning models, then of
     backends, then of places.
 
+    Each (offer, provisioning model) ends in candidates (one a place) or in exactly one refusal.
+
     Raises:
         UnknownGpuError: no backend knows a GPU by that name; ``faults`` holds all such names.
-
-    Pure. Each (offer, provisioning model) ends in candidates (one a place) or in exactly one refusal.
     """
     _check_gpus(spec, supplies)
     found: list[tuple[tuple[int, ...], Candidate]] = []
     refusals: list[Refusal] = []
     for number, supply in enumerate(supplies):
-        blocked = tuple(_limits(spec, supply))
-        refusals += blocked
-        refusals += unmet(spec, supply)
+        asked = [limit for limit in supply.limits if limit.asks(spec)]
+        refusals += [Refusal(supply.backend, one.field, one.why, one.fix) for one in asked]
+        refusals += _unmet(spec, supply)
         for offer in supply.offers:
             for model in offer.provisioning_models or (None,):
                 priced: list[Candidate] = []
-                refusal = refusing(spec, supply.backend, offer, model)
+                refusal = next(_refusals(spec, supply.backend, offer, model), None)
                 if refusal is None:
                     priced = _priced(spec, supply, offer, model)
                     refusal = None if priced else _unaffordable(spec, supply, offer, model)
+                if refusal is None and asked:
+                    why = f"{', '.join(one.field for one in asked)} refused"
+                    refusal = Refusal(supply.backend, _subject(offer, model), why, asked_for=False)
                 if refusal is not None:
                     refusals.append(refusal)
-                elif blocked:
-                    refusals.append(_blocked(supply.backend, offer, model, blocked))
-                else:
-                    order = (_gpu_rank(spec, offer), _model_rank(spec, model), number)
-                    found += [((*order, one.region_rank, at), one) for at, one in enumerate(priced)]
+                    continue
+                gpu = next((rank for rank, one in enumerate(spec.gpu) if _matches(one, offer)), 0)
+                order = (gpu, allowed_models(spec).index(model) if model else 0, number)
+                found += [((*order, one.region_rank, at), one) for at, one in enumerate(priced)]
     found.sort(key=lambda pair: pair[0])
     return Wanted(candidates=tuple(one for _, one in found), refusals=tuple(refusals))
 
 
 def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
-    """A name that nobody knows is a slip of the pen: told as such, before anything is read."""
-    faults = Errors("the spec")
-    nearest: list[str] = []
+    """Refuse names that no backend knows, before anything is read."""
+    faults, nearest = Errors("the spec"), list[str]()
     for request in spec.gpu:
         unknown = [unknown_gpu(request, supply) for supply in supplies]
         if unknown and (error := unknown[0]) is not None and None not in unknown:
@@ -177,29 +167,141 @@ def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
     faults.raise_if_any(UnknownGpuError, nearest=tuple(dict.fromkeys(nearest)))
 
 
-def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
-    for limit in supply.limits:
-        if limit.asks(spec):
-            yield Refusal(supply.backend, limit.field, limit.why, limit.fix)
+def unknown_gpu(request: GpuRequest, supply: Supply) -> UnknownGpuError | None:
+    """The error of a backend that can never have the kind; None where it knows it."""
+    try:
+        if request.kind is not None:
+            supply.find_gpu(request.kind)
+    except UnknownGpuError as error:
+        return error
+    return None
 
 
-def _blocked(backend: str, offer: Offer, model: ProvisioningModel | None, by: Sequence[Refusal]) -> Refusal:
-    fields = ", ".join(refusal.subject for refusal in by)
-    return Refusal(backend, subject_of(offer, model), f"{fields} refused", asked_for=False)
+def unknown_regions(supplies: Iterable[Supply]) -> Iterator[str]:
+    """A sentence for each region in which a supply has nothing, and the catalog knows nothing either."""
+    for one in supplies:
+        there = {offer.region_of(place) for offer in one.offers for place in offer.places}
+        for region in one.regions:
+            if region not in there and (near := likely_region(region)):
+                yield f"the catalog knows of nothing in {region}; {near} is spelt most like it"
 
 
-def _priced(
-    spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
-) -> list[Candidate]:
-    result = []
-    network = offer.network_of(spec)
+def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
+    """The provisioning models to try, in order: the user's, or ``standard`` where none is named."""
+    if spec.provisioning_model:
+        return spec.provisioning_model
+    return _RESERVED if spec.reservation not in (None, ANY_RESERVATION) else _RESERVED[:1]
+
+
+def _is_of_kind(request: GpuRequest, offer: Offer) -> bool:
+    # A machine of one's own is not sold under any model, and takes a count without a kind.
+    return request.kind == offer.gpu or (request.kind is None and not offer.provisioning_models)
+
+
+def _matches(request: GpuRequest, offer: Offer) -> bool:
+    return bool(offer.gpu) and _is_of_kind(request, offer) and offer.gpu_count == request.count
+
+
+def _subject(offer: Offer, model: Model) -> str:
+    shape = f"{offer.gpu_count} x {offer.gpu}" if offer.gpu else "CPU"
+    return f"{shape} on {offer.machine_type}" + (f" as {model.value}" if model else "")
+
+
+def _models(models: tuple[ProvisioningModel, ...]) -> str:
+    return " or ".join(f"'{model.value}'" for model in models)
+
+
+def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> Iterator[Refusal]:
+    """Why an offer is not for a spec under a model: the first counts."""
+
+    def no(why: str, fix: str = "", *, asked_for: bool = False, of: Model = model) -> Refusal:
+        return Refusal(backend, _subject(offer, of), why, fix, asked_for)
+
+    allowed, sold = allowed_models(spec), offer.provisioning_models
+    is_unnamed = not spec.gpu and bool(offer.gpu)
+    if spec.gpu and not any(_matches(request, offer) for request in spec.gpu):
+        yield no(f"not asked for: gpu is {', '.join(map(str, spec.gpu))}")
+    if is_unnamed and spec.machine_type != offer.machine_type and model is not None:
+        yield no("not asked for: no gpu is named", f"gpu='{offer.gpu}:{offer.gpu_count}'")
+    if spec.machine_type not in (None, offer.machine_type):
+        yield no(f"not asked for: machine_type is {spec.machine_type}")
+    if not offer.places_for(spec):
+        fix = offer.places_fix or "allow more regions"
+        yield no("not available in the places you allow", fix, asked_for=True)
+    if model is not None and model not in allowed:
+        why = f"it is sold only as {_models(sold)}; you allow {_models(allowed)}"
+        is_asked_for = not set(allowed) & set(sold)
+        yield no(why, f"provisioning_model={_models(sold)}", asked_for=is_asked_for, of=None)
+    if model is ProvisioningModel.RESERVATION_BOUND and spec.reservation in (None, ANY_RESERVATION):
+        yield no("reservation-bound needs a reservation", "reservation='my-reservation'")
+    if is_unnamed and (spec.nproc_per_node or 1) > offer.gpu_count:
+        yield no(f"{spec.nproc_per_node} ranks want a GPU each")
+    if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
+        why = f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
+        yield no(offer.max_nodes_why or why, "fewer num_nodes", asked_for=True)
+    own = offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
+    if own:
+        yield no(*own, asked_for=True)
+
+
+def _unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
+    """One reason for each request that no offer matches, naming what there is."""
+    backend, kinds = supply.backend, tuple(sorted({offer.gpu for offer in supply.offers if offer.gpu}))
+    is_refused = any(limit.field == "gpu" and limit.asks(spec) for limit in supply.limits)
+    if not (spec.gpu or is_refused) and all(one.gpu and one.provisioning_models for one in supply.offers):
+        yield Refusal(backend, "gpu", "no GPU is named", f"gpu='{kinds[0]}:1'" if kinds else "")
+    machines = [
+        offer.machine_type for offer in supply.offers
+        if not spec.gpu or any(_matches(request, offer) for request in spec.gpu)
+    ]  # fmt: skip
+    if spec.machine_type and machines and spec.machine_type not in machines:
+        why = f"it does not carry {', '.join(map(str, spec.gpu))}"
+        yield Refusal(backend, f"machine_type {spec.machine_type}", why, " or ".join(machines))
+    for request in spec.gpu:
+        own = {offer.gpu_count for offer in supply.offers if offer.gpu and _is_of_kind(request, offer)}
+        unknown = unknown_gpu(request, supply)
+        if unknown is not None:
+            yield Refusal(backend, str(request), unknown.what, unknown.fix)
+        elif request.count not in own:
+            yield Refusal(backend, str(request), *_none_like(request, sorted(own), kinds))
+
+
+def _none_like(
+    request: GpuRequest, counts: Sequence[int | Fraction], kinds: Sequence[str]
+) -> tuple[str, str]:
+    """Why no offer is like a request whose kind has these counts, and what would work."""
+    if counts:
+        why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
+        return why, f"counts that exist: {', '.join(map(str, counts))}"
+    ranks = f"nproc_per_node={request.count} instead of gpu runs as many CPU ranks here"
+    fix = (
+        f"GPUs that are: {', '.join(kinds)}" if kinds else f"{ranks}; or use a cloud backend, such as vertex"
+    )
+    if request.kind is None:
+        if not kinds:
+            return "there is no GPU here", fix
+        return "a count alone means GPUs of this machine", "say which: gpu='L4:2'"
+    gone = ""
+    try:
+        life = catalog.find(request.kind).lifecycle
+        gone = f": {life.note} {life.ends}" if life.stage is Stage.GONE else ""
+    except UnknownGpuError:
+        pass
+    return f"{request.kind} is not available here{gone}", fix
+
+
+def _priced(spec: TrainingSpec, supply: Supply, offer: Offer, model: Model) -> list[Candidate]:
+    """A candidate for each place whose price ``max_cost`` pays for."""
+    found, network = [], offer.network_of(spec)
     for place in offer.places_for(spec):
         price = _price_for(spec, offer, place, model)
-        duration = _affordable(spec, price)
-        if duration is None:
+        if spec.max_cost is not None and not (price and price.is_whole):
+            continue
+        duration = paid_for(spec, price.usd_h * spec.num_nodes if price else 0.0)
+        if duration < min(SHORTEST_RUN, spec.max_run_duration):
             continue
         region = offer.region_of(place)
-        result.append(
+        found.append(
             Candidate(
                 backend=supply.backend,
                 gpu=offer.gpu,
@@ -217,58 +319,34 @@ def _priced(
                 network=network,
             )
         )
-    return result
-
-
-def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
-    """The longest run that ``max_cost`` pays for; None where it pays for none, or the price is unknown."""
-    if spec.max_cost is not None and not (price and price.is_whole):
-        return None
-    paid = paid_for(spec, price.usd_h * spec.num_nodes if price else 0.0)
-    return paid if paid >= min(SHORTEST_RUN, spec.max_run_duration) else None
+    return found
 
 
 def paid_for(spec: TrainingSpec, usd_h: float) -> timedelta:
-    """What ``max_cost`` pays for of ``max_run_duration``, where all nodes cost so much an hour."""
+    """The part of ``max_run_duration`` that ``max_cost`` pays for, where all nodes cost so much an hour."""
     longest = spec.max_run_duration
     if spec.max_cost is None or spec.max_cost * 3600 >= usd_h * longest.total_seconds():
         return longest
     return timedelta(seconds=int(spec.max_cost / usd_h * 3600))
 
 
-def _price_for(spec: TrainingSpec, offer: Offer, place: str, model: ProvisioningModel | None) -> Price | None:
-    """The dated price of a machine; where none is known as a whole, what the user says that it costs."""
+def _price_for(spec: TrainingSpec, offer: Offer, place: str, model: Model) -> Price | None:
+    """The dated price of a machine; where none is known as a whole, the user's own."""
     price = offer.price_of(place, model)
     if spec.price_per_hour is None or (price is not None and price.is_whole):
         return price
     return Price(usd_h=spec.price_per_hour, source="price_per_hour", date="the spec", region=place)
 
 
-def _unaffordable(
-    spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
-) -> Refusal:
-    subject = subject_of(offer, model)
+def _unaffordable(spec: TrainingSpec, supply: Supply, offer: Offer, model: Model) -> Refusal:
     prices = [_price_for(spec, offer, place, model) for place in offer.places_for(spec)]
+    why, fix = f"a max_cost of {spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
     if not any(price is not None and price.is_whole for price in prices):
         missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)
-        why = f"the price of {' and '.join(missing)} is unknown" if missing else "its price is unknown"
-        why = f"{why}, so max_cost cannot be kept"
-        without = "say it with price_per_hour=, or leave max_cost out and set max_run_duration"
-        return Refusal(supply.backend, subject, why, without)
-    return Refusal(
-        supply.backend,
-        subject,
-        f"a max_cost of {spec.max_cost:g} does not pay for a minute of it",
-        "raise max_cost",
-    )
-
-
-def _gpu_rank(spec: TrainingSpec, offer: Offer) -> int:
-    return next((rank for rank, request in enumerate(spec.gpu) if matches(request, offer)), 0)
-
-
-def _model_rank(spec: TrainingSpec, model: ProvisioningModel | None) -> int:
-    return 0 if model is None else allowed_models(spec).index(model)
+        unknown = f"the price of {' and '.join(missing)}" if missing else "its price"
+        why = f"{unknown} is unknown, so max_cost cannot be kept"
+        fix = "say it with price_per_hour=, or leave max_cost out and set max_run_duration"
+    return Refusal(supply.backend, _subject(offer, model), why, fix)
 
 
 _ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)

@@ -19,8 +19,7 @@ from gputrain.doctor.report import Probe, failed, ok, run_checks
 from gputrain.errors import AccessError, RequestError
 from gputrain.fields import Errors, Field
 from gputrain.google import MissingError
-from gputrain.planning import Candidate, Supply, Wanted, candidates
-from gputrain.planning.offers import unknown_gpu
+from gputrain.planning import Candidate, Supply, Wanted, candidates, unknown_gpu
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus

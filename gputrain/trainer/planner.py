@@ -23,8 +23,7 @@ from gputrain.jobstore.folder import usual_root
 from gputrain.orchestration.context import Context, Memory
 from gputrain.orchestration.launcher import Stopped, submit
 from gputrain.orchestration.options import candidates_left, draw, option_of, remaining
-from gputrain.planning import Candidate, Fact, GcloudJob, candidates, rank, weigh
-from gputrain.planning.offers import unknown_regions
+from gputrain.planning import Candidate, Fact, GcloudJob, candidates, rank, unknown_regions, weigh
 from gputrain.spec import Image, TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.spec.launchers import launcher_warning
