@@ -8,9 +8,8 @@ from measure import Measure, Spread, timed_s
 import gputrain_emulator
 from gputrain import CapacityError, ComputeEngine, ProvisioningModel, Trainer, TrainingSpec, VertexAI, catalog
 from gputrain.catalog import Price, Service
-from gputrain.planning import Fact, Failover, Offer, Supply, Verdict, Wanted, candidates, weigh
+from gputrain.planning import Candidate, Fact, Failover, Offer, Supply, Verdict, Wanted, candidates, weigh
 from gputrain.planning.attempts import refused
-from gputrain.planning.failover import Try
 
 KINDS = {"H100:8": "a3-highgpu-8g", "A100-80GB:8": "a2-ultragpu-8g", "L4:8": "g2-standard-96"}
 MODELS = tuple(ProvisioningModel)
@@ -50,8 +49,8 @@ def climbed(ladder: Failover, steps: int) -> None:
     """So many places that have no room, one after the other."""
     for _ in range(steps):
         step = ladder.step(NOW)
-        assert isinstance(step, Try)
-        ladder = ladder.after(refused(step.candidate, CapacityError("full"), NOW))
+        assert isinstance(step, Candidate)
+        ladder = ladder.after(refused(step, CapacityError("full"), NOW))
 
 
 def of_a_trainer() -> tuple[Spread, int]:

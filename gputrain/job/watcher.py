@@ -10,7 +10,6 @@ to stop watching, or to end the process, stops nothing else.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 import time
@@ -82,7 +81,6 @@ def pause_s(poll_s: float, waited_s: float) -> float:
 
 @attrs.define(eq=False)
 class _Watch:
-    number: int
     job: Job
     report: Callable[[Exception | None], None]
     since: float
@@ -100,7 +98,7 @@ class _Platform:
 
     name: str
     changed: threading.Event = attrs.field(factory=threading.Event)
-    watches: dict[int, _Watch] = attrs.field(factory=dict)
+    watches: dict[_Watch, None] = attrs.field(factory=dict)
     steps: deque[_Watch] = attrs.field(factory=deque)
     looker: threading.Thread | None = None
     stepper: threading.Thread | None = None
@@ -111,7 +109,6 @@ class Watcher:
     """Looks at the jobs of each platform, all that are due by the same few calls."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count()
         self._lock = threading.RLock()
         self._platforms: dict[str, _Platform] = {}
 
@@ -122,10 +119,10 @@ class Watcher:
             report: called after each look, with an error where the job could not be seen for long.
         """
         now = time.monotonic()
-        one = _Watch(next(self._numbers), job, report, since=now, seen_at=now)
+        one = _Watch(job, report, since=now, seen_at=now)
         with self._lock:
             platform = self._platforms.setdefault(job.platform, _Platform(job.platform))
-            platform.watches[one.number] = one
+            platform.watches[one] = None
             if platform.looker is None or not platform.looker.is_alive():
                 platform.looker = _begin(self._look, platform, "watches")
         platform.changed.set()
@@ -134,7 +131,8 @@ class Watcher:
     def _drop(self, platform: _Platform, one: _Watch) -> bool:
         """Look at it no more; whether it was looked at."""
         with self._lock:
-            was_there = platform.watches.pop(one.number, None) is not None
+            was_there = one in platform.watches
+            platform.watches.pop(one, None)
         platform.changed.set()
         return was_there
 
@@ -142,7 +140,7 @@ class Watcher:
         while True:
             with self._lock:
                 now = time.monotonic()
-                watches = list(platform.watches.values())
+                watches = list(platform.watches)
                 if not watches:
                     platform.looker = None
                     self._platforms.pop(platform.name, None)

@@ -24,7 +24,7 @@ from gputrain.orchestration.reconciler import COMES_WITHIN_S
 from gputrain.orchestration.steps import take_step
 from gputrain.planning import Attempt as Answer, Candidate, Failover
 from gputrain.planning.attempts import passed_over, refused
-from gputrain.planning.failover import Rest, StopReason, Try
+from gputrain.planning.failover import StopReason
 from gputrain.retry import QUEUE
 
 log = logging.getLogger("gputrain")
@@ -123,16 +123,16 @@ def launch(context: Context, draft: Stored, failover: Failover, *, is_first: boo
     """
     steps = _Launch(context, draft)
     try:
-        while isinstance(step := failover.step(context.now(), context.memory.blocks), (Try, Rest)):
-            if isinstance(step, Try):
-                for one in failover.passed_over(step.candidate):
+        while not isinstance(step := failover.step(context.now(), context.memory.blocks), StopReason):
+            if isinstance(step, Candidate):
+                for one in failover.passed_over(step):
                     failover = steps.note(passed_over(one, context.now()), failover)
-                answer = steps.launch_at(step.candidate)
+                answer = steps.launch_at(step)
                 if answer is None:
                     return steps.stored
                 failover = steps.note(answer, failover)
             elif is_first:
-                steps.wait_for_room(step.until)
+                steps.wait_for_room(step)
                 failover = failover.again(context.refresh(failover.candidates))
             else:
                 break
@@ -141,8 +141,10 @@ def launch(context: Context, draft: Stored, failover: Failover, *, is_first: boo
             raise
         made = steps.withdraw()
         raise KeyboardInterrupt(made) if isinstance(stopped, KeyboardInterrupt) else stopped from None
-    reason = StopReason.NOWHERE_LEFT if isinstance(step, (Try, Rest)) else step.reason
-    stays_due = isinstance(step, Rest) or (draft.record.restarts > 0 and reason is StopReason.NOWHERE_LEFT)
+    reason = step if isinstance(step, StopReason) else StopReason.NOWHERE_LEFT
+    stays_due = isinstance(step, datetime) or (
+        draft.record.restarts > 0 and reason is StopReason.NOWHERE_LEFT
+    )
     steps.end(failover, None if stays_due else reason)
     return Stopped(failover=failover, reason=reason, stored=steps.stored)
 

@@ -203,8 +203,12 @@ def _matches(request: GpuRequest, offer: Offer) -> bool:
 
 
 def _subject(offer: Offer, model: Model) -> str:
-    shape = f"{offer.gpu_count} x {offer.gpu}" if offer.gpu else "CPU"
-    return f"{shape} on {offer.machine_type}" + (f" as {model.value}" if model else "")
+    return f"{offer.shape} on {offer.machine_type}" + (f" as {model.value}" if model else "")
+
+
+def _places(spec: TrainingSpec, offer: Offer) -> tuple[str, ...]:
+    """The places of an offer, with that of the spec's reservation."""
+    return tuple(dict.fromkeys(filter(None, (*offer.places, offer.reserved_in(spec)))))
 
 
 def _models(models: tuple[ProvisioningModel, ...]) -> str:
@@ -225,7 +229,7 @@ def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> I
         yield no("not asked for: no gpu is named", f"gpu='{offer.gpu}:{offer.gpu_count}'")
     if spec.machine_type not in (None, offer.machine_type):
         yield no(f"not asked for: machine_type is {spec.machine_type}")
-    if not offer.places_for(spec):
+    if not _places(spec, offer):
         fix = offer.places_fix or "allow more regions"
         yield no("not available in the places you allow", fix, asked_for=True)
     if model is not None and model not in allowed:
@@ -293,7 +297,7 @@ def _none_like(
 def _priced(spec: TrainingSpec, supply: Supply, offer: Offer, model: Model) -> list[Candidate]:
     """A candidate for each place whose price ``max_cost`` pays for."""
     found, network = [], offer.network_of(spec)
-    for place in offer.places_for(spec):
+    for place in _places(spec, offer):
         price = _price_for(spec, offer, place, model)
         if spec.max_cost is not None and not (price and price.is_whole):
             continue
@@ -339,7 +343,7 @@ def _price_for(spec: TrainingSpec, offer: Offer, place: str, model: Model) -> Pr
 
 
 def _unaffordable(spec: TrainingSpec, supply: Supply, offer: Offer, model: Model) -> Refusal:
-    prices = [_price_for(spec, offer, place, model) for place in offer.places_for(spec)]
+    prices = [_price_for(spec, offer, place, model) for place in _places(spec, offer)]
     why, fix = f"a max_cost of {spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
     if not any(price is not None and price.is_whole for price in prices):
         missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)

@@ -9,13 +9,12 @@ from typing import Any
 from gputrain import catalog
 from gputrain.catalog import Service, Stage
 from gputrain.planning.candidates import Candidate, is_open
-from gputrain.planning.offers import Network, Refusal
 from gputrain.quota import Verdict, contradictions, deciding
 from gputrain.spec import TrainingSpec, format_duration
 
 
 def explain(plan: Any) -> Iterator[str]:
-    """The sentences that tell a `Plan`: the best candidate first, then the others, then what cannot be."""
+    """A `Plan` in sentences: the best candidate first, then the others, then what cannot run."""
     open_ones = sorted(filter(is_open, plan.candidates), key=plan.late.__contains__)
     short = [one for one in plan.candidates if not is_open(one)]
     if open_ones:
@@ -31,7 +30,9 @@ def explain(plan: Any) -> Iterator[str]:
         yield f"Outputs: {plan.outputs}."
     yield from (f"It would be refused: {one}" for one in plan.faults)
     yield from (f"Warning: {one}." for one in plan.warnings)
-    yield from map(refusal_sentence, plan.asked_for)
+    for one in plan.asked_for:
+        remedy = f" What would work: {one.fix}." if one.fix else ""
+        yield f"Not {one.subject} on {one.backend}: {one.why}.{remedy}"
     yield f"{plan.age[0].upper()}{plan.age[1:]}."
 
 
@@ -41,18 +42,14 @@ def _best(title: str, ones: Sequence[Candidate]) -> Iterator[str]:
     yield f"{title} would run on {best.gpus} ({best.machine_type}){sold} at {best.place}, by {best.backend}."
     yield _cost_sentence(best)
     if best.network is not None:
-        yield _network_sentence(best.network)
+        note = f" ({best.network.note})" if best.network.note else ""
+        yield f"Its GPUs talk by {best.network.name}, {best.network.gbps_per_gpu:g} Gbps each at most{note}."
     if best.provisioning_model is not None:
         yield from _quota_sentences(best)
         yield from _place_sentences(best)
     if more := len(ones) - 1:
         told = "1 more way is tried" if more == 1 else f"{more} more ways are tried in order"
         yield f"If there is no room, {told}, {_ways(ones[1:])}."
-
-
-def _network_sentence(network: Network) -> str:
-    note = f" ({network.note})" if network.note else ""
-    return f"Its GPUs talk by {network.name}, {network.gbps_per_gpu:g} Gbps each at most{note}."
 
 
 def _ways(ones: Sequence[Candidate]) -> str:
@@ -106,12 +103,6 @@ def _cost_sentence(one: Candidate) -> str:
         left_out = " and ".join(one.price.leaves_out)
         return f"It costs ${one.price_usd_h:,.2f} an hour {source} and, unknown, {left_out}; {ends}."
     return f"It costs ${one.price_usd_h:,.2f} an hour {source}, at most ${one.cost_at_most_usd:,.2f}; {ends}."
-
-
-def refusal_sentence(one: Refusal) -> str:
-    """What cannot be, why, and what would work."""
-    remedy = f" What would work: {one.fix}." if one.fix else ""
-    return f"Not {one.subject} on {one.backend}: {one.why}.{remedy}"
 
 
 _STAYS = "the image's torch stays: where {0} wants another version, it is refused before the ranks start"

@@ -2,9 +2,9 @@
 
 ::
 
-    step ──> Try(candidate) ──> the answer goes into the ledger ──> step ──> ...
-         ──> Rest(until)    ──> a new round, with facts read anew
-         ──> GiveUp(reason)
+    step ──> a candidate to try ──> the answer goes into the ledger ──> step ──> ...
+         ──> a time to rest until ──> a new round, with facts read anew
+         ──> why to give up
 
 The order is the plan's. Zones that Google named after a stockout come first; places that were lately out of
 stock come last; what a quota, a permission or a fact rules out is not tried at all.
@@ -86,28 +86,8 @@ class StopReason(enum.Enum):
     REFUSED = "the request was refused"
 
 
-@attrs.frozen(kw_only=True)
-class Try:
-    """Try this candidate."""
-
-    candidate: Candidate
-
-
-@attrs.frozen(kw_only=True)
-class Rest:
-    """Wait, then begin another round."""
-
-    until: datetime
-
-
-@attrs.frozen(kw_only=True)
-class GiveUp:
-    """Nothing more is tried."""
-
-    reason: StopReason
-
-
-Step = Try | Rest | GiveUp
+Step = Candidate | datetime | StopReason
+"""Try this candidate; rest until then, and begin another round; or give up."""
 
 
 @attrs.frozen(kw_only=True)
@@ -143,12 +123,11 @@ class Failover:
         """What to do next."""
         last = self.attempts[-1] if self.attempts else None
         if last is not None and last.outcome is Outcome.REFUSED:
-            return GiveUp(reason=StopReason.REFUSED)
+            return StopReason.REFUSED
         if last is not None and self.give_up_at is not None and now > self.give_up_at:
-            return GiveUp(reason=StopReason.TIME_UP)
+            return StopReason.TIME_UP
         final = [one for one in self.attempts if one.is_final]
-        best = self._best(now, blocks, final)
-        return Try(candidate=best) if best is not None else self._rest(now, final)
+        return self._best(now, blocks, final) or self._rest(now, final)
 
     def passed_over(self, candidate: Candidate) -> tuple[Candidate, ...]:
         """The candidates before this one that a fact rules out, and that the ledger does not name yet."""
@@ -191,11 +170,11 @@ class Failover:
         ruled_out = _ruled_out(final)
         may_come = any(_may_come(one) and not ruled_out(one) for one in self.candidates)
         if self.give_up_at is None or not may_come:
-            return GiveUp(reason=StopReason.NOWHERE_LEFT)
+            return StopReason.NOWHERE_LEFT
         if now >= self.give_up_at:
-            return GiveUp(reason=StopReason.TIME_UP)
+            return StopReason.TIME_UP
         pause = min(FIRST_REST * 2 ** min(self.round, 10), LONGEST_REST)
-        return Rest(until=min(now + pause, self.give_up_at))
+        return min(now + pause, self.give_up_at)
 
 
 def _may_come(candidate: Candidate) -> bool:

@@ -68,9 +68,10 @@ class Offer:
     )
     """Why a spec cannot have it under a model, and what would work; None where it can."""
 
-    def places_for(self, spec: TrainingSpec) -> tuple[str, ...]:
-        """The places for a spec, with that of its reservation."""
-        return tuple(dict.fromkeys(filter(None, (*self.places, self.reserved_in(spec)))))
+    @property
+    def shape(self) -> str:
+        """``2 x H100``, or ``CPU`` where there is no GPU."""
+        return f"{self.gpu_count} x {self.gpu}" if self.gpu else "CPU"
 
 
 @attrs.frozen(kw_only=True)

@@ -1,8 +1,8 @@
-"""What every backend is asked before a job: its preflight in one report, its quotas in one table."""
+"""Checks before a job: the preflight of all backends in one report, their quotas in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from gputrain.doctor.report import Probe, failed, ok, run_checks
 from gputrain.errors import AccessError, RequestError
 from gputrain.fields import Errors, Field
 from gputrain.google import MissingError
-from gputrain.planning import Candidate, Supply, Wanted, candidates, unknown_gpu
+from gputrain.planning import Wanted, candidates, unknown_gpu
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
@@ -35,37 +35,36 @@ _CLOUD_BUILD = NeededApi("cloudbuild.googleapis.com", "build the image")
 
 
 def examined(
-    backends: Iterable[Backend],
-    spec: TrainingSpec | None,
-    note: str = "",
-    builds: Image | None = None,
+    backends: Iterable[Backend], spec: TrainingSpec | None, note: str = "", builds: Image | None = None
 ) -> Checks:
-    """What each backend finds, side by side.
+    """The checks of all backends, run at the same time.
 
-    ``builds`` is an image that is yet to be built, and ``note`` what is to be known of it.
-    With a spec, a backend that cannot run it is a fault only where no other can, and is asked nothing else.
+    With a spec, a backend that cannot run it is a fault only where no other can, and nothing else of it is
+    checked.
+
+    Args:
+        builds: an image that is yet to be built, and ``note`` what to know of it.
     """
     listed = tuple(backends)
-    if spec is None:
-        return _all([partial(_preflight, backend, None, ()) for backend in listed])
-    wanted = candidates(spec, [backend.supply for backend in listed])
     asks: list[Callable[[], Iterable[Check]]] = []
+    wanted = None if spec is None else candidates(spec, [backend.supply for backend in listed])
     for backend in listed:
-        places = [one for one in wanted.candidates if one.backend == backend.name]
-        if places:
-            asks.append(partial(_preflight, backend, spec, places))
-        asks.append(partial(_fits, spec, backend.name, wanted))
+        places = [one for one in wanted.candidates if one.backend == backend.name] if wanted else []
+        if places or spec is None:
+            probe = Probe(subject="preflight", run=partial(backend.preflight, spec, places))
+            asks.append(partial(run_checks, backend.name, [probe]))
+        if spec is not None and wanted is not None:
+            asks.append(partial(_fits, spec, backend.name, wanted))
     if builds is not None and (first := images.builder(listed)) is not None:
         asks.append(partial(_check_builder, *first, builds))
-    seen = _all(asks)
-    return _yet_to_be_built(seen, spec.image_name, note) if note else seen
-
-
-def _yet_to_be_built(seen: Checks, image: str | None, note: str) -> Checks:
-    """The checks, of an image that is no fault for not being in its registry: a submit builds it."""
-    subject = in_registry(image or "")
-    fine = [attrs.evolve(one, finding=Finding.OK, why=note, fix="") for one in seen if one.subject == subject]
-    return Checks(checks=[*fine, *(one for one in seen if one.subject != subject)])
+    seen = [check for found in gather(lambda ask: ask(), asks) for check in found]
+    if note and spec is not None:  # its image is no fault for not being in its registry: a submit builds it
+        subject = in_registry(spec.image_name or "")
+        built = [
+            attrs.evolve(one, finding=Finding.OK, why=note, fix="") for one in seen if one.subject == subject
+        ]
+        seen = [*built, *(one for one in seen if one.subject != subject)]
+    return Checks(checks=seen)
 
 
 def _check_builder(backend: str, builder: ImageBuilder, image: Image) -> Checks:
@@ -102,10 +101,6 @@ def _repository(builder: ImageBuilder, image: Image) -> Iterator[Check]:
     yield ok(f"it is there, in {builder.repository.location}")
 
 
-def _all(asks: Sequence[Callable[[], Iterable[Check]]]) -> Checks:
-    return Checks(checks=[check for found in gather(lambda ask: ask(), asks) for check in found])
-
-
 def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
     subject = f"{spec.title} as asked"
     count = sum(one.backend == backend for one in wanted.candidates)
@@ -122,15 +117,10 @@ def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
             yield Check(backend=backend, subject=subject, finding=Finding.FAULT, why=why, fix=one.fix)
 
 
-def _preflight(backend: Backend, spec: TrainingSpec | None, places: Sequence[Candidate]) -> Iterable[Check]:
-    probe = Probe(subject="preflight", run=lambda: backend.preflight(spec, places))
-    return run_checks(backend.name, [probe])
-
-
 def read(
     backends: Iterable[Backend], *, gpu: object, num_nodes: int, provisioning_model: object, region: object
 ) -> Quotas:
-    """How jobs of these sizes stand on each backend, read side by side.
+    """The quotas of each backend for jobs of these sizes, read at the same time.
 
     Raises:
         SpecError: with every word that is none.
@@ -146,23 +136,18 @@ def read(
         named = " and ".join(one.name for one in listed)
         fix = "use a cloud backend, vertex or compute, with a project and a region"
         raise RequestError(f"{named} has no quotas: a project on Google Cloud has some", fix=fix)
-    _check_known(found["gpu"] or (), [one.supply for one in asked], faults)
+    for request in found["gpu"] or ():  # a kind that no backend knows
+        unknown = [unknown_gpu(request, one.supply) for one in asked]
+        if (first := unknown[0]) is not None and None not in unknown:
+            faults.add("gpu", str(request), "", first.fix, problem=first.what)
     faults.raise_if_any()
 
     def ask(backend: Backend) -> Quotas:
         models, regions = found["provisioning_model"] or (), found["region"] or ()
         return backend.quotas(found["gpu"], num_nodes=found["num_nodes"], models=models, regions=regions)
 
-    told, unread = of_each(asked, ask, "quotas")
-    return sum(told, Quotas(statuses=(), unread=unread))
-
-
-def _check_known(gpus: Sequence[GpuRequest], supplies: Sequence[Supply], faults: Errors) -> None:
-    """A kind of GPU that no backend knows is a fault."""
-    for request in gpus:
-        unknown = [one for one in (unknown_gpu(request, supply) for supply in supplies) if one]
-        if unknown and len(unknown) == len(supplies):
-            faults.add("gpu", str(request), "", unknown[0].fix, problem=unknown[0].what)
+    tables, unread = of_each(asked, ask, "quotas")
+    return sum(tables, Quotas(statuses=(), unread=unread))
 
 
 def _gpus(value: object) -> tuple[GpuRequest, ...]:

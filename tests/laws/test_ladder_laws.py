@@ -8,7 +8,7 @@ import pytest
 
 from gputrain.planning import Fact, Failover
 from gputrain.planning.attempts import accepted, refused
-from gputrain.planning.failover import Blocks, GiveUp, Rest
+from gputrain.planning.failover import Blocks, StopReason
 from gputrain.quota import Verdict
 from tests.laws.capacity_maps import draw, oracle
 
@@ -23,15 +23,15 @@ def climb(cloud, plan, *, give_up_at=None):
     ladder, blocks, now, tried = Failover(candidates=tuple(plan), give_up_at=give_up_at), Blocks(), NOW, []
     while True:
         step = ladder.step(now, blocks)
-        if isinstance(step, GiveUp):
+        if isinstance(step, StopReason):
             return tried, False
-        if isinstance(step, Rest):
-            now, ladder = step.until, ladder.again(plan)
+        if isinstance(step, datetime):
+            now, ladder = step, ladder.again(plan)
             continue
-        tried.append(step.candidate)
-        error = cloud.refusal(attrs.evolve(step.candidate, fact=Fact()))
+        tried.append(step)
+        error = cloud.refusal(attrs.evolve(step, fact=Fact()))
         now += timedelta(seconds=10)
-        answer = accepted(step.candidate, now) if error is None else refused(step.candidate, error, now)
+        answer = accepted(step, now) if error is None else refused(step, error, now)
         ladder, blocks = ladder.after(answer), blocks.after(answer)
         if error is None:
             return tried, True

@@ -59,30 +59,9 @@ def test_a_crash_is_told_from_a_kill(signal, kind):
     assert blamed(contract.SIGNAL, signal) == kind
 
 
-def test_who_was_killed_is_not_told_of_cuda():
-    assert "CUDA" not in causes.KILLED.fix
-    assert "memory" in causes.KILLED.fix
-
-
 def test_a_kind_of_tomorrow_is_unknown_and_nothing_is_tried_again_for_it():
     cause = causes.of("of tomorrow")
     assert (cause, cause.may_restart, cause.fault) == (causes.UNKNOWN, False, Blame.USER)
-
-
-def test_only_what_is_nobodys_fault_may_start_again():
-    assert {row.fault for row in CAUSES.values() if row.may_restart} == {Blame.PLATFORM}
-    assert {row.kind for row in CAUSES.values() if row.may_restart} == {
-        "node_missing",
-        "node_lost",
-        "stopped",
-        "preempted",
-        "preempted_in_creation",
-        "gpu_fault",
-        "host_error",
-        "maintenance",
-        "rebooted",
-        "vanished",
-    }
 
 
 def test_every_row_ends_a_job_and_says_what_to_do():

@@ -11,10 +11,10 @@ import time
 import attrs
 import pytest
 
-from gputrain.jobstore import ConflictError, RecordError, Stored
+from gputrain.jobstore import RecordError, Stored
 from gputrain.lifecycle import State
 from gputrain.orchestration.launcher import reconcile, submit
-from gputrain.orchestration.look import look, look_many
+from gputrain.orchestration.look import look_many
 from gputrain.orchestration.steps import cancel
 from tests.unit.orchestration.processes import candidate, context, first_record, kill, until
 
@@ -36,19 +36,6 @@ def trained(root, job_id="bert"):
         at, what, attempt, rank = line.split()
         spans.setdefault((attempt, rank), [attempt, None, None])[1 if what == "starts" else 2] = float(at)
     return list(spans.values())
-
-
-def test_the_first_place_with_room_takes_the_job(tmp_path):
-    around = context(tmp_path, ["full-a", "full-b", "c"])
-    stored = submitted(around, ["full-a", "full-b", "c", "d"])
-    record = stored.record
-    assert record.attempt.option.place == "c"
-    assert [(one.option.place, one.outcome) for one in record.history] == [
-        ("full-a", "no room"),
-        ("full-b", "no room"),
-    ]
-    assert state_when_over(around) is State.SUCCEEDED
-    assert len(trained(tmp_path)) == 1
 
 
 def test_a_job_whose_spec_cannot_be_read_hides_no_other(tmp_path):
@@ -84,17 +71,6 @@ def test_no_place_is_asked_for_what_the_record_does_not_name(tmp_path, monkeypat
     assert [one and one.record.attempt.id for one in named] == [attempt.id]
 
 
-def test_a_key_is_one_job(tmp_path):
-    around = context(tmp_path, ["a"], seconds=1)
-    first, second = (submitted(around, ["a"]) for _ in range(2))
-    assert second.record == first.record
-    with pytest.raises(ConflictError, match="max_restarts"):
-        submitted(around, ["a"], max_restarts=3)
-    assert state_when_over(around) is State.SUCCEEDED
-    assert submitted(around, ["a"]).record.result == "succeeded"
-    assert around.backends["processes"].launches == 1
-
-
 def test_a_cancelled_job_saves_and_leaves_by_itself(tmp_path):
     around = context(tmp_path, ["a"], seconds=30, num_nodes=2)
     attempt = submitted(around, ["a"], num_nodes=2).record.attempt
@@ -120,13 +96,6 @@ def test_a_job_that_lost_a_node_starts_again_and_ends_when_its_restarts_are_used
     assert state_when_over(around) is State.FAILED
     record = around.jobs.read("bert").record
     assert (record.result, record.restarts, record.used_s) == ("preempted", 1, 2.0)
-
-
-def test_a_look_changes_nothing(tmp_path):
-    around = context(tmp_path, ["a"])
-    stored = submitted(around, ["a"])
-    until(lambda: look(around, "bert").state is State.SUCCEEDED, 10)
-    assert around.jobs.read("bert").version == stored.version
 
 
 SUBMITTER = """

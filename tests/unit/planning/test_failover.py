@@ -13,17 +13,14 @@ from gputrain import (
 )
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import ApiDisabledError, OrgPolicyError, Scope
-from gputrain.planning import Fact, Failover
+from gputrain.planning import Candidate, Fact, Failover
 from gputrain.planning.attempts import Outcome, accepted, refused
 from gputrain.planning.failover import (
     BLOCKED_FOR,
     LONGEST_REST,
     NO_BLOCKS,
     Blocks,
-    GiveUp,
-    Rest,
     StopReason,
-    Try,
 )
 from gputrain.quota import QuotaReading, Verdict
 from tests.laws.capacity_maps import candidate
@@ -43,19 +40,19 @@ def after(*errors, plan=PLAN, give_up_at=None, at=NOW):
     """The ladder after these errors, each of the candidate that was next."""
     ladder = Failover(candidates=plan, give_up_at=give_up_at)
     for error in errors:
-        ladder = ladder.after(refused(ladder.step(at).candidate, error, at))
+        ladder = ladder.after(refused(ladder.step(at), error, at))
     return ladder
 
 
 def following(ladder, now=NOW, blocks=NO_BLOCKS):
     step = ladder.step(now, blocks)
-    return (step.candidate.backend, step.candidate.place) if isinstance(step, Try) else step
+    return (step.backend, step.place) if isinstance(step, Candidate) else step
 
 
 def test_the_plans_order_is_kept():
     assert following(after()) == ("vertex", "us-east4")
     assert following(after(CapacityError("x"))) == ("compute", "us-central1-a")
-    assert following(after(*[CapacityError("x")] * 4)) == GiveUp(reason=StopReason.NOWHERE_LEFT)
+    assert following(after(*[CapacityError("x")] * 4)) == StopReason.NOWHERE_LEFT
 
 
 def test_what_others_were_answered_counts_where_it_has_no_answer_of_its_own():
@@ -89,14 +86,14 @@ def test_a_regional_quota_hops_regions_not_zones():
 def test_a_quota_too_small_for_eight_is_still_tried_for_two():
     plan = (l4("us-central1-a", count=8), l4("us-central1-b", count=8), l4("us-central1-a", count=2))
     quota = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=4)
-    assert after(quota, plan=plan).step(NOW) == Try(candidate=plan[2])
+    assert after(quota, plan=plan).step(NOW) == plan[2]
     nothing = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=0)
-    assert isinstance(after(nothing, plan=plan).step(NOW), GiveUp)
+    assert isinstance(after(nothing, plan=plan).step(NOW), StopReason)
 
 
 @pytest.mark.parametrize("kind", [PermissionDeniedError, ApiDisabledError, AuthError, OrgPolicyError])
 def test_what_concerns_the_whole_project_stops_its_backend(kind):
-    assert following(after(CapacityError("x"), kind("x"))) == GiveUp(reason=StopReason.NOWHERE_LEFT)
+    assert following(after(CapacityError("x"), kind("x"))) == StopReason.NOWHERE_LEFT
     assert following(after(kind("x"))) == ("compute", "us-central1-a")
 
 
@@ -104,7 +101,7 @@ def test_a_short_quota_is_not_tried_and_a_place_without_the_machine_neither():
     short = Fact(verdict=Verdict.SHORT, readings=(QuotaReading(metric="q", where="r", need=2, limit=1),))
     plan = (attrs.evolve(PLAN[1], fact=short), attrs.evolve(PLAN[2], fact=Fact(absent_why="no")), PLAN[3])
     assert following(after(plan=plan)) == ("compute", "europe-west4-a")
-    assert after(plan=plan[:2]).step(NOW) == GiveUp(reason=StopReason.NOWHERE_LEFT)
+    assert after(plan=plan[:2]).step(NOW) == StopReason.NOWHERE_LEFT
 
 
 def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_named():
@@ -123,13 +120,13 @@ def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_name
 def test_rests_grow_and_end_with_the_time_to_wait():
     end = NOW + timedelta(hours=1)
     ladder, now, rests = Failover(candidates=PLAN[:1], give_up_at=end), NOW, []
-    while not isinstance(step := ladder.step(now), GiveUp):
-        if isinstance(step, Rest):
-            rests.append(step.until - now)
-            now, ladder = step.until, ladder.again(PLAN[:1])
+    while not isinstance(step := ladder.step(now), StopReason):
+        if isinstance(step, datetime):
+            rests.append(step - now)
+            now, ladder = step, ladder.again(PLAN[:1])
         else:
-            ladder = ladder.after(refused(step.candidate, CapacityError("x"), now))
-    assert (step.reason, now) == (StopReason.TIME_UP, end)
+            ladder = ladder.after(refused(step, CapacityError("x"), now))
+    assert (step, now) == (StopReason.TIME_UP, end)
     assert rests[:3] == [timedelta(seconds=30), timedelta(minutes=1), timedelta(minutes=2)]
     assert max(rests) <= LONGEST_REST
     assert ladder.attempts[-1].at == end
@@ -138,10 +135,10 @@ def test_rests_grow_and_end_with_the_time_to_wait():
 def test_what_waiting_cannot_mend_is_not_waited_for():
     quota = QuotaExceededError("x", limit=0)
     end = NOW + timedelta(hours=1)
-    assert isinstance(after(quota, plan=PLAN[1:3], give_up_at=end).step(NOW), GiveUp)
-    assert isinstance(after(PermissionDeniedError("x"), plan=PLAN[1:], give_up_at=end).step(NOW), GiveUp)
+    assert isinstance(after(quota, plan=PLAN[1:3], give_up_at=end).step(NOW), StopReason)
+    assert isinstance(after(PermissionDeniedError("x"), plan=PLAN[1:], give_up_at=end).step(NOW), StopReason)
     used_up = QuotaExceededError("x", limit=8)
-    assert isinstance(after(used_up, plan=PLAN[1:3], give_up_at=end).step(NOW), Rest)
+    assert isinstance(after(used_up, plan=PLAN[1:3], give_up_at=end).step(NOW), datetime)
 
 
 def test_a_ledger_shows_itself_with_places_of_one_answer_together():
@@ -166,8 +163,8 @@ def test_a_zone_that_never_has_the_machine_is_not_waited_for_and_keeps_its_other
     assert following(ladder) == ("compute", "us-central1-a")
     assert ladder.attempts[0].answer == "not here: no such machine here"
     end = NOW + timedelta(hours=6)
-    assert isinstance(after(never, plan=PLAN[1:2], give_up_at=end).step(NOW), GiveUp)
-    assert isinstance(after(CapacityError("full"), plan=PLAN[1:2], give_up_at=end).step(NOW), Rest)
+    assert isinstance(after(never, plan=PLAN[1:2], give_up_at=end).step(NOW), StopReason)
+    assert isinstance(after(CapacityError("full"), plan=PLAN[1:2], give_up_at=end).step(NOW), datetime)
 
 
 LONG, SHORT = (l4(place, "slurm", region=place) for place in ("gpu-long", "gpu-short"))
@@ -178,5 +175,5 @@ def test_a_refusal_of_a_whole_region_reaches_no_further_than_the_backend_says():
     assert following(after(error, plan=(LONG, SHORT))) == ("slurm", "gpu-short")
     assert not NO_BLOCKS.after(refused(LONG, error, NOW)).hold(SHORT, NOW)
     together = tuple(attrs.evolve(one, region="gpu") for one in (LONG, SHORT))
-    assert after(error, plan=together).step(NOW) == GiveUp(reason=StopReason.NOWHERE_LEFT)
+    assert after(error, plan=together).step(NOW) == StopReason.NOWHERE_LEFT
     assert NO_BLOCKS.after(refused(together[0], error, NOW)).hold(together[1], NOW)

@@ -1,8 +1,5 @@
 """A job that goes on, on emulated clouds: who launches it again, where, with which code, and who may not."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 import gputrain
@@ -16,17 +13,10 @@ CREATE = "aiplatform.customJobs.create"
 FULL = faults.Refuse(error=ApiError(400, f'Machine type "{MACHINE}" is not supported.'))
 
 
-def code_of(vm):
-    """The hash of the code that a VM is to run."""
-    items = {one["key"]: one["value"] for one in vm.resource["metadata"]["items"]}
-    (job,) = [json.loads(text) for text in items.values() if '"order"' in text]
-    return job["order"]["sha256"]
-
-
-def late(cloud, trainer, script, *names, **settings):
+def late(cloud, trainer, script):
     """A job that Vertex AI took, and found no machines for."""
     cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
-    job = trainer("vertex", "compute", **settings).submit(script, **L4, idempotency_key="k")
+    job = trainer("vertex", "compute").submit(script, **L4, idempotency_key="k")
     assert job.backend == "vertex"
     cloud.clock.advance(1000)
     job.refresh()
@@ -57,29 +47,6 @@ def fill(cloud):
 def record_of(job):
     """The record of a job, as it lies in its store."""
     return job._context.jobs.read(job.id).record
-
-
-def test_however_many_watch_a_job_without_room_its_rounds_grow_rare(cloud, trainer, script):
-    job = interrupted(cloud, trainer, script)
-    watchers = [trainer("compute").attach(job.uri) for _ in range(3)]
-    fill(cloud)
-    start = len(creates(cloud))
-    for _ in range(120):
-        cloud.clock.advance(30)
-        for one in watchers:
-            one.refresh()
-            one.supervise()
-    rounds = (len(creates(cloud)) - start) / 3  # three zones have such machines
-    assert 8 <= rounds <= 12  # 30, 30, 60, 120, 240, 480 s, then every 600 s, in an hour
-
-
-def test_a_job_that_goes_on_elsewhere_runs_the_code_that_was_submitted(cloud, trainer, script):
-    job = late(cloud, trainer, script)
-    submitted = record_of(job).code
-    Path(script).write_text("print('edited since')\n")
-    stranger = trainer("vertex", "compute").attach(job.uri)
-    assert stranger.supervise()
-    assert [code_of(vm) for vm in cloud.compute.vms.values()] == [submitted]
 
 
 def test_two_buckets_in_one_trainer_are_refused_with_the_fix(cloud, backend, now):
@@ -163,24 +130,6 @@ def test_a_plan_shows_what_is_asked_first_once_a_place_had_no_room(cloud, traine
     assert plan.requests[0]["zone"] == plan.best.place
     assert f" at {plan.best.place}" in plan.explain().splitlines()[0]
     assert plan.submit().place == plan.best.place
-
-
-@pytest.mark.parametrize(("wait", "last_s"), [("30m", 1800)])
-def test_a_restart_without_room_waits_as_long_as_it_may_and_no_longer(cloud, trainer, script, wait, last_s):
-    job = interrupted(cloud, trainer, script, max_wait_duration=wait)
-    fill(cloud)
-    began, mine = cloud.clock.now(), trainer("compute").attach(job.uri)
-    while cloud.clock.now() - began < last_s - 60:
-        mine.supervise()
-        mine.refresh()
-        assert not mine.state.is_terminal
-        cloud.clock.advance(300)
-    for _ in range(5):
-        cloud.clock.advance(300)
-        mine.refresh()
-        mine.supervise()
-    assert mine.state is State.EXPIRED
-    assert not cloud.compute.vms
 
 
 ORDERS = pytest.mark.parametrize("order", [("local", "compute"), ("compute", "local")])

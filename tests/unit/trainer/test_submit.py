@@ -4,13 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from gputrain import NoPlacementError, State, TransientError, causes
+from gputrain import NoPlacementError, RequestError, State, TrainingSpec, TransientError, causes
 from gputrain.backends.base import Status
 from gputrain.google import UnclearError
-from gputrain.jobstore import Launch
+from gputrain.jobstore import JobRecord, Launch
 from gputrain.orchestration.launcher import ASK_AGAIN_S
 from gputrain.orchestration.look import FRESH_S
 from gputrain.planning import Outcome
+from gputrain.trainer.planner import Code
 from tests.each import each
 from tests.unit.trainer.places import FULL, JOB, Place
 
@@ -231,6 +232,12 @@ def test_a_stranger_launches_the_code_that_was_submitted_or_says_that_it_has_non
     del place.find_code
     assert looked_after(world.trainer(place).attach(job.uri))
     assert record_of(world).code == "0" * 64
+
+
+def test_code_that_has_changed_since_it_was_submitted_runs_nowhere(world):
+    place, record = Place("compute", world), JobRecord(job_id="bert", spec={}, code="1" * 64)
+    with pytest.raises(RequestError, match="has changed"):
+        Code({"compute": place}, TrainingSpec(script="train.py"))(record, "compute")
 
 
 def test_what_is_cancelled_goes_on_nowhere(world, submit):
