@@ -127,7 +127,8 @@ class Failover:
         if last is not None and self.give_up_at is not None and now > self.give_up_at:
             return StopReason.TIME_UP
         final = [one for one in self.attempts if one.is_final]
-        return self._best(now, blocks, final) or self._rest(now, final)
+        best = self._best(now, blocks, final)
+        return self._rest(now, final) if best is None else best
 
     def passed_over(self, candidate: Candidate) -> tuple[Candidate, ...]:
         """The candidates before this one that a fact rules out, and that the ledger does not name yet."""

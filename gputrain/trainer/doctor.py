@@ -49,7 +49,7 @@ def examined(
     asks: list[Callable[[], Iterable[Check]]] = []
     wanted = None if spec is None else candidates(spec, [backend.supply for backend in listed])
     for backend in listed:
-        places = [one for one in wanted.candidates if one.backend == backend.name] if wanted else []
+        places = [one for one in wanted.candidates if one.backend == backend.name] if wanted else ()
         if places or spec is None:
             probe = Probe(subject="preflight", run=partial(backend.preflight, spec, places))
             asks.append(partial(run_checks, backend.name, [probe]))
