@@ -174,7 +174,7 @@ class Failover:
             return StopReason.NOWHERE_LEFT
         if now >= self.give_up_at:
             return StopReason.TIME_UP
-        pause = min(FIRST_REST * 2 ** min(self.round, 10), LONGEST_REST)
+        pause: timedelta = min(FIRST_REST * 2 ** min(self.round, 10), LONGEST_REST)
         return min(now + pause, self.give_up_at)
 
 
