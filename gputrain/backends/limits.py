@@ -20,39 +20,25 @@ MOST_LABELS = 56
 """64 are allowed on a resource; the rest is for our own."""
 
 
+# fmt: off
 LIMITS = (
-    Limit(
-        field="gpu",
-        asks=lambda spec: not spec.gpu and spec.machine_type is None,
-        why="it runs on machines with GPUs, and none is named",
-        fix="gpu='L4:1', or Trainer(Local()) for CPU ranks",
-    ),
-    Limit(
-        field="machine_type",
-        asks=lambda spec: spec.machine_type is not None and not MACHINE_TYPE.fullmatch(spec.machine_type),
-        why="it is no machine type of Google Cloud",
-        fix="machine_type='a3-highgpu-8g', or leave it out",
-    ),
-    Limit(
-        field="labels",
-        asks=lambda spec: not all(map(LABEL.fullmatch, map("=".join, spec.labels.items()))),
-        why="Google's keys are 1 to 63 small letters, digits, _ and -, a letter first; "
-        "values are up to 63 of them",
-        fix="labels={'team': 'nlp'}",
-    ),
-    Limit(
-        field="labels",
-        asks=lambda spec: len(spec.labels) > MOST_LABELS,
-        why=f"at most {MOST_LABELS} labels are possible on Google Cloud",
-        fix="drop some",
-    ),
-    Limit(
-        field="secrets",
-        asks=lambda spec: not all(map(SECRET.fullmatch, spec.secrets.values())),
-        why="they are read from Secret Manager",
-        fix="store it there and give secret://projects/P/secrets/S/versions/V",
-    ),
+    Limit(field="gpu", asks=lambda spec: not spec.gpu and spec.machine_type is None,
+          why="it runs on machines with GPUs, and none is named",
+          fix="gpu='L4:1', or Trainer(Local()) for CPU ranks"),
+    Limit(field="machine_type",
+          asks=lambda spec: spec.machine_type is not None and not MACHINE_TYPE.fullmatch(spec.machine_type),
+          why="it is no machine type of Google Cloud", fix="machine_type='a3-highgpu-8g', or leave it out"),
+    Limit(field="labels", asks=lambda spec: not all(map(LABEL.fullmatch, map("=".join, spec.labels.items()))),
+          why="Google's keys are 1 to 63 small letters, digits, _ and -, a letter first; "
+              "values are up to 63 of them",
+          fix="labels={'team': 'nlp'}"),
+    Limit(field="labels", asks=lambda spec: len(spec.labels) > MOST_LABELS,
+          why=f"at most {MOST_LABELS} labels are possible on Google Cloud", fix="drop some"),
+    Limit(field="secrets", asks=lambda spec: not all(map(SECRET.fullmatch, spec.secrets.values())),
+          why="they are read from Secret Manager",
+          fix="store it there and give secret://projects/P/secrets/S/versions/V"),
 )
+# fmt: on
 """Of both services."""
 
 _SHORTER = {

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -20,7 +20,6 @@ from gputrain.catalog.names import kind_of
 from gputrain.code import folder_of
 from gputrain.keeper import packages
 from gputrain.planning import Limit, Offer, Supply
-from gputrain.spec import TrainingSpec
 
 NAME = "local"
 MACHINE = "this-machine"  # the place, too; which folder it is, `doctor` tells
@@ -32,105 +31,61 @@ _FREE = Price(usd_h=0.0, source="this machine", date="")
 
 _QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
 _PATIENCE_S = 20.0
-_NONE = ("", "-1", "none", "NoDevFiles")
 
 
 def supply(gpus: Sequence[LocalGpu]) -> Supply:
     """Each kind and count of GPU, most first: a spec without ``gpu`` gets them all; then CPU ranks."""
-    offers = [
-        _offer(kind, count, number // count)
-        for kind, number in Counter(gpu.kind for gpu in gpus).items()
-        for count in range(number, 0, -1)
+    numbers = Counter(gpu.kind for gpu in gpus)
+    shapes = [
+        (kind, count, number // count) for kind, number in numbers.items() for count in range(number, 0, -1)
     ]
-    offers.append(_offer(None, 0, MAX_CPU_NODES))
-    own = {gpu.kind for gpu in gpus}
-    return Supply(
-        backend=NAME, offers=tuple(offers), limits=LIMITS, find_gpu=lambda kind: _find_gpu(kind, own)
-    )
+    offers = tuple(
+        Offer(
+            gpu=kind, gpu_count=count, machine_type=MACHINE, provisioning_models=(), places=(MACHINE,),
+            price_of=lambda _place, _model: _FREE, max_nodes=most,
+        )
+        for kind, count, most in (*shapes, (None, 0, MAX_CPU_NODES))
+    )  # fmt: skip
+
+    def find_gpu(kind: str) -> None:
+        """Any card that is here or that some table knows may be asked for; another name is a slip."""
+        if kind not in numbers and catalog.not_sold(kind) is None:
+            catalog.find(kind)
+
+    return Supply(backend=NAME, offers=offers, limits=LIMITS, find_gpu=find_gpu)
 
 
-def _find_gpu(kind: str, own: Container[str]) -> None:
-    """Any card that is here or that some table knows may be asked for; another name is a slip of the pen."""
-    if kind not in own and catalog.not_sold(kind) is None:
-        catalog.find(kind)
-
-
-def _offer(kind: str | None, count: int, max_nodes: int) -> Offer:
-    return Offer(
-        gpu=kind,
-        gpu_count=count,
-        machine_type=MACHINE,
-        provisioning_models=(),
-        places=(MACHINE,),
-        price_of=lambda _place, _model: _FREE,
-        max_nodes=max_nodes,
-    )
-
-
-def _cannot_install(spec: TrainingSpec) -> bool:
-    missing = unmet(spec.requirements, folder_of(spec))
-    return bool(missing) and find_spec("pip") is None
-
-
+# fmt: off
 LIMITS = (
-    Limit(
-        field="image",
-        asks=lambda spec: spec.image is not None,
-        why="jobs run in this machine's own Python, not in a container",
-        fix="leave image out, or Trainer(VertexAI(...)) or Trainer(ComputeEngine(...))",
-    ),
-    Limit(
-        field="reservation",
-        asks=lambda spec: spec.reservation is not None,
-        why="nothing is reserved on a machine of one's own",
-        fix="leave reservation out",
-    ),
-    Limit(
-        field="machine_type",
-        asks=lambda spec: spec.machine_type not in (None, MACHINE),
-        why="this machine is of no machine type of Google Cloud",
-        fix="leave machine_type out",
-    ),
-    Limit(
-        field="provisioning_model",
-        asks=lambda spec: bool(spec.provisioning_model),
-        why="nothing is sold on a machine of one's own",
-        fix="leave provisioning_model out",
-    ),
-    Limit(
-        field="min_nodes",
-        asks=lambda spec: spec.min_nodes not in (None, spec.num_nodes),
-        why="a node that is lost on this machine has room to start again",
-        fix="leave min_nodes out: max_restarts starts all of them again",
-    ),
-    Limit(
-        field="secrets",
-        asks=lambda spec: bool(spec.secrets),
-        why="references to Secret Manager are resolved on Google Cloud only",
-        fix="export the variable here and leave secrets out: ranks inherit this environment",
-    ),
-    Limit(
-        field="env['CUDA_VISIBLE_DEVICES']",
-        asks=lambda spec: "CUDA_VISIBLE_DEVICES" in spec.env,
-        why="the GPUs of this machine are shared out among nodes and jobs",
-        fix="say how many with gpu=; to choose which, set it in the environment that submits",
-    ),
-    *(
-        Limit(
-            field=field,
+    Limit(field="image", asks=lambda spec: spec.image is not None,
+          why="jobs run in this machine's own Python, not in a container",
+          fix="leave image out, or Trainer(VertexAI(...)) or Trainer(ComputeEngine(...))"),
+    Limit(field="reservation", asks=lambda spec: spec.reservation is not None,
+          why="nothing is reserved on a machine of one's own", fix="leave reservation out"),
+    Limit(field="machine_type", asks=lambda spec: spec.machine_type not in (None, MACHINE),
+          why="this machine is of no machine type of Google Cloud", fix="leave machine_type out"),
+    Limit(field="provisioning_model", asks=lambda spec: bool(spec.provisioning_model),
+          why="nothing is sold on a machine of one's own", fix="leave provisioning_model out"),
+    Limit(field="min_nodes", asks=lambda spec: spec.min_nodes not in (None, spec.num_nodes),
+          why="a node that is lost on this machine has room to start again",
+          fix="leave min_nodes out: max_restarts starts all of them again"),
+    Limit(field="secrets", asks=lambda spec: bool(spec.secrets),
+          why="references to Secret Manager are resolved on Google Cloud only",
+          fix="export the variable here and leave secrets out: ranks inherit this environment"),
+    Limit(field="env['CUDA_VISIBLE_DEVICES']", asks=lambda spec: "CUDA_VISIBLE_DEVICES" in spec.env,
+          why="the GPUs of this machine are shared out among nodes and jobs",
+          fix="say how many with gpu=; to choose which, set it in the environment that submits"),
+    *(Limit(field=field,
             asks=lambda spec, field=field: "://" in (getattr(spec, field) or ""),  # type: ignore[misc]
             why="ranks on this machine read and write its own file system",
-            fix=f"{field}='./{field.removesuffix('_dir')}'",
-        )
-        for field in ("checkpoint_dir", "output_dir", "source_dir")
-    ),
-    Limit(
-        field="requirements",
-        asks=_cannot_install,
-        why="this Python does not have them all, and no pip to install them with beside it",
-        fix=f"run `{shlex.quote(sys.executable)} -m ensurepip`",
-    ),
+            fix=f"{field}='./{field.removesuffix('_dir')}'")
+      for field in ("checkpoint_dir", "output_dir", "source_dir")),
+    Limit(field="requirements",
+          asks=lambda spec: find_spec("pip") is None and bool(unmet(spec.requirements, folder_of(spec))),
+          why="this Python does not have them all, and no pip to install them with beside it",
+          fix=f"run `{shlex.quote(sys.executable)} -m ensurepip`"),
 )
+# fmt: on
 
 
 @attrs.frozen(kw_only=True)
@@ -146,17 +101,13 @@ class LocalGpu:
 
 
 def find_gpus() -> tuple[LocalGpu, ...]:
-    """The GPUs that a program may use which is started here; none where ``nvidia-smi`` is not to be found
-    or does not answer.
-    """
+    """The GPUs that a program may use which is started here; none where ``nvidia-smi`` does not tell."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
     try:
-        answer = subprocess.run([program, *_QUERY], capture_output=True, timeout=_PATIENCE_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    if answer.returncode:
+        answer = subprocess.run([program, *_QUERY], capture_output=True, timeout=_PATIENCE_S, check=True)
+    except (OSError, subprocess.SubprocessError):
         return ()
     gpus = [gpu for line in answer.stdout.decode(errors="replace").splitlines() for gpu in _read(line)]
     return visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -179,8 +130,6 @@ def visible(gpus: Sequence[LocalGpu], value: str | None) -> tuple[LocalGpu, ...]
 
 
 def _is_named(gpu: LocalGpu, entry: str) -> bool:
-    if entry in _NONE:
-        return False
     return str(gpu.index) == entry or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
 
 

@@ -20,7 +20,8 @@ from gputrain.backends.agent_reports import of_agents
 from gputrain.backends.base import LAYOUT, Bundle
 from gputrain.backends.local.offers import unmet
 from gputrain.entrypoint import contract
-from gputrain.errors import FieldError, PermissionDeniedError, ProviderError, SpecError
+from gputrain.errors import PermissionDeniedError, ProviderError
+from gputrain.fields import invalid
 from gputrain.jobstore.folder import ELSEWHERE, make_private
 from gputrain.keeper import folder, packages
 from gputrain.planning import Candidate
@@ -44,22 +45,28 @@ LOOPBACK = "lo"
 
 
 def order(
-    job_id: str,
-    attempt: str,
-    spec: TrainingSpec,
-    candidate: Candidate,
-    bundle: Bundle,
-    *,
-    uuids: Sequence[str],
-    locks: str,
-    folder: str,
-) -> Mapping[str, Any]:
-    """What the supervisor starts on each node, and within which limits.
+    job_id: str, attempt: str, spec: TrainingSpec, candidate: Candidate, bundle: Bundle, *,
+    uuids: Sequence[str], locks: str, folder: str,
+) -> Mapping[str, Any]:  # fmt: skip
+    """What the supervisor starts on each node, and within which limits; it inherits this environment.
 
-    ``uuids`` are the GPUs of the candidate's kind, from which the supervisor takes what is free;
-    ``locks`` is the folder of their lock files, ``folder`` the job's own. The caller's environment is not
-    here: it is inherited.
+    Args:
+        uuids: the GPUs of the candidate's kind, from which the supervisor takes what is free.
+        locks: the folder of their lock files.
+        folder: the job's own.
     """
+    nodes = range(candidate.num_nodes)
+    env = {
+        # Gloo would bind to whatever this machine's name resolves to, and fail where that is nothing.
+        _INTERFACE: LOOPBACK,
+        **spec.env,
+        contract.JOB_ID: job_id,
+        contract.NUM_NODES: str(candidate.num_nodes),
+        contract.NODE_NAMES: ",".join(f"node-{rank}" for rank in nodes),
+        contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
+        **of_agents(spec),
+    }
+    folders = {field: getattr(spec, field) or os.path.join(folder, name) for field, name in LAYOUT.items()}
     gpus = {"uuids": list(uuids), "per_node": int(candidate.gpu_count), "locks": locks}
     return {
         "schema": SCHEMA,
@@ -67,18 +74,22 @@ def order(
         "attempt": attempt,
         "title": spec.title,
         "location": bundle.location,
-        "nodes": [_node(job_id, rank, spec, candidate, bundle) for rank in range(candidate.num_nodes)],
+        "nodes": [
+            {"node_rank": rank, "argv": ["--", *bundle.argv], "env": {**env, **_own(job_id, rank)}}
+            for rank in nodes
+        ],
         "gpus": gpus if candidate.gpu else None,
         "requirements": list(spec.requirements),
-        **{
-            field: os.path.abspath(os.path.expanduser(getattr(spec, field) or os.path.join(folder, name)))
-            for field, name in LAYOUT.items()
-        },
+        **{field: os.path.abspath(os.path.expanduser(path)) for field, path in folders.items()},
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
         "max_wait_s": int(spec.longest_queue.total_seconds()),
         "max_restarts": spec.max_restarts,
         "labels": dict(spec.labels),
     }
+
+
+def _own(job_id: str, node_rank: int) -> dict[str, str]:
+    return {contract.NODE_RANK: str(node_rank), contract.LOCAL_ADDR: address(job_id, node_rank)}
 
 
 def address(job_id: str, node_rank: int) -> str:
@@ -88,29 +99,6 @@ def address(job_id: str, node_rank: int) -> str:
     """
     digest = hashlib.sha256(job_id.encode()).digest()
     return f"127.{64 + digest[0] % 128}.{digest[1]}.{node_rank + 1}"
-
-
-def _node(
-    job_id: str, node_rank: int, spec: TrainingSpec, candidate: Candidate, bundle: Bundle
-) -> dict[str, Any]:
-    names = [f"node-{number}" for number in range(candidate.num_nodes)]
-    env = {
-        # Gloo would bind to whatever this machine's name resolves to, and fail where that is nothing.
-        "GLOO_SOCKET_IFNAME": LOOPBACK,
-        **spec.env,
-        contract.JOB_ID: job_id,
-        contract.NUM_NODES: str(candidate.num_nodes),
-        contract.NODE_RANK: str(node_rank),
-        contract.NODE_NAMES: ",".join(names),
-        contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
-        **of_agents(spec),
-        contract.LOCAL_ADDR: address(job_id, node_rank),
-    }
-    return {
-        "node_rank": node_rank,
-        "argv": ["--", *bundle.argv],
-        "env": env,
-    }
 
 
 def complete(root: Path, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,12 +134,10 @@ def _required(root: Path, body: Mapping[str, Any]) -> list[str]:
         words[1] = os.path.join(body["location"], words[1])
     where = root / _ENVIRONMENTS
     make_private(where)
-    told = json.dumps({"requirements": words, "installed": packages.installed()}).encode()
-    path = where / (hashlib.sha256(told).hexdigest()[:16] + ".json")
-    folder.write_whole(
-        str(path), told
-    )  # in no command line: all users see those, and addresses hold passwords
-    return [*BARE, _REQUIRED, PACKAGES, str(path)]
+    wanted = json.dumps({"requirements": words, "installed": packages.installed()}).encode()
+    path = str(where / (hashlib.sha256(wanted).hexdigest()[:16] + ".json"))
+    folder.write_whole(path, wanted)  # command lines are seen by all users, and addresses hold passwords
+    return [*BARE, _REQUIRED, PACKAGES, path]
 
 
 def _make_dir(field: str, path: str, own: str) -> str:
@@ -159,10 +145,8 @@ def _make_dir(field: str, path: str, own: str) -> str:
     try:
         os.makedirs(path, 0o700 if path.startswith(own) else 0o777, exist_ok=True)
     except OSError as error:
-        fault = FieldError(
-            field=field, value=repr(path), expected="a folder that can be made", fix="name another path"
-        )
-        raise SpecError(f"{field}: {path} cannot be made: {error.strerror}", faults=(fault,)) from error
+        what = f"{field}: {path} cannot be made: {error.strerror}"
+        raise invalid(field, path, "a folder that can be made", "name another path", what=what) from error
     return path
 
 

@@ -68,55 +68,36 @@ def _offer(shape: Shape, regions: tuple[str, ...], fee: float | None) -> Offer:
     )
 
 
+# fmt: off
 OF_VERTEX = (
-    Limit(
-        field="reservation",
-        asks=lambda spec: spec.reservation is not None and not _RESERVATION.fullmatch(spec.reservation),
-        why="Vertex AI wants the reservation's full name",
-        fix="reservation='projects/P/zones/Z/reservations/NAME'",
-    ),
-    Limit(
-        field="max_run_duration",
-        asks=lambda spec: (
-            ProvisioningModel.FLEX_START in spec.provisioning_model
-            and spec.max_run_duration > FLEX_START_MOST
-        ),
-        why="flex-start runs for 7 days at most",
-        fix="max_run_duration='7d', and resume from the checkpoint",
-    ),
-    *(
-        Limit(
-            field=field,
+    Limit(field="reservation",
+          asks=lambda spec: spec.reservation is not None and not _RESERVATION.fullmatch(spec.reservation),
+          why="Vertex AI wants the reservation's full name",
+          fix="reservation='projects/P/zones/Z/reservations/NAME'"),
+    Limit(field="max_run_duration",
+          asks=lambda spec: ProvisioningModel.FLEX_START in spec.provisioning_model
+          and spec.max_run_duration > FLEX_START_MOST,
+          why="flex-start runs for 7 days at most",
+          fix="max_run_duration='7d', and resume from the checkpoint"),
+    *(Limit(field=field,
             asks=lambda spec, field=field: spec.runs_image and bool(getattr(spec, field)),  # type: ignore[misc]
             why="nothing of gputrain is in an image that runs as it is",
-            fix="name a script or a command, or use ComputeEngine",
-        )
-        for field in ("secrets", "hang_timeout")
-    ),
-    Limit(
-        field="max_restarts",
-        asks=lambda spec: spec.max_restarts > MOST_RESTARTS,
-        why=f"Vertex AI counts restarts itself, {MOST_RESTARTS} at most",
-        fix=f"max_restarts={MOST_RESTARTS}",
-    ),
-    Limit(
-        field="min_nodes",
-        asks=lambda spec: spec.min_nodes not in (None, spec.num_nodes),
-        why="Vertex AI starts all nodes of a job again, or none",
-        fix="leave min_nodes out, or use ComputeEngine",
-    ),
-    Limit(
-        field="env",
-        asks=lambda spec: len(spec.env) + len(spec.secrets) > _ENV_MOST,
-        why="a container takes 100 variables, some of which are not yours",
-        fix=f"at most {_ENV_MOST} in env and secrets together",
-    ),
-    *words(
-        "a container gets its job in one argument, and no kernel takes one of more than 128 KiB",
-        lambda _spec: MAX_ARGUMENT_BYTES - _OURS,
-        {**SAID, "env": lambda spec: in_the_order(spec.env)},
-    ),
+            fix="name a script or a command, or use ComputeEngine")
+      for field in ("secrets", "hang_timeout")),
+    Limit(field="max_restarts", asks=lambda spec: spec.max_restarts > MOST_RESTARTS,
+          why=f"Vertex AI counts restarts itself, {MOST_RESTARTS} at most",
+          fix=f"max_restarts={MOST_RESTARTS}"),
+    Limit(field="min_nodes", asks=lambda spec: spec.min_nodes not in (None, spec.num_nodes),
+          why="Vertex AI starts all nodes of a job again, or none",
+          fix="leave min_nodes out, or use ComputeEngine"),
+    Limit(field="env", asks=lambda spec: len(spec.env) + len(spec.secrets) > _ENV_MOST,
+          why="a container takes 100 variables, some of which are not yours",
+          fix=f"at most {_ENV_MOST} in env and secrets together"),
+    *words("a container gets its job in one argument, and no kernel takes one of more than 128 KiB",
+           lambda _spec: MAX_ARGUMENT_BYTES - _OURS,
+           {**SAID, "env": lambda spec: in_the_order(spec.env)}),
 )
+# fmt: on
 
 
 def fact(one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
