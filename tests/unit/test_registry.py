@@ -90,12 +90,6 @@ def test_a_slip_in_a_name_is_told():
     assert "did you mean compute?" in refused(lambda: registry.find("computer"))
 
 
-@pytest.mark.parametrize("uri", [None, 5, b"gputrain://local/n", ["gputrain://local/n"]])
-def test_what_is_no_text_names_no_job(uri):
-    with pytest.raises(SpecError, match="names no job\n  why: it must be gputrain://"):
-        gputrain.attach(uri)
-
-
 def test_only_arguments_that_a_backend_takes_reach_it(tmp_path):
     ref = JobRef(project="", home=str(tmp_path), name="n")
     made = registry.of_job("local", ref, record("local"), gpus=0, endpoints=object())

@@ -295,16 +295,6 @@ def test_a_record_that_names_what_is_not_ours_is_not_followed(jobs):
     assert "x-database-0" in jobs.vms()
 
 
-def test_an_outage_of_the_bucket_is_waited_for_once(cloud, jobs):
-    records = [jobs.submit(f"job-{number}", num_nodes=1).record for number in range(5)]
-    cloud.clock.advance(60)
-    cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(503, "away")), times=None)
-    began = cloud.clock.now()
-    found = jobs.backend.inspect_many(records)
-    assert {one.state for one in found.values()} == {None}
-    assert cloud.clock.now() - began < 60
-
-
 def test_a_look_over_many_jobs_is_few_calls(cloud, jobs):
     """200 jobs that run, and one of them is preempted: 150 calls a minute at most."""
     record = jobs.submit("job-0", num_nodes=1, provisioning_model="spot", max_restarts=0).record

@@ -80,20 +80,6 @@ def test_without_an_answer_the_catalogs_table_stands_and_says_so(cloud, backend,
     assert MACHINES.partition(".")[2] in found[ZONE].note
 
 
-def test_a_zone_that_is_down_is_unknown_and_the_others_are_not(cloud, backend, code):
-    def without_a(document):
-        document["items"][f"zones/{ZONE}"] = {"warning": {"code": "UNREACHABLE", "message": "zone is down"}}
-        document["unreachables"] = [f"zones/{ZONE}"]
-        return document
-
-    cloud.fail(MACHINES, Reshape(change=without_a), times=2)
-    cloud.compute.offer("a3-highgpu-8g", "us-central1-b", offered=False)
-    found = facts(backend, code, **H100)
-    assert found[ZONE].absent_why == ""
-    assert "left out" in found[ZONE].note
-    assert found["us-central1-b"].absent_why
-
-
 def test_offline_there_is_a_plan_with_everything_unknown(make, code):
     class Nowhere:
         compute = cloudquotas = storage = logging = "http://127.0.0.1:9"  # nobody listens there
@@ -166,17 +152,6 @@ def test_a_quota_cut_after_the_plan_is_met_explained_and_read_anew(cloud, backen
     assert (
         trainer.quotas("L4:1", num_nodes=2, provisioning_model="standard").statuses[0].verdict
         is Verdict.SHORT
-    )
-
-
-def test_disks_that_do_not_fit_after_the_plan_name_the_setting_and_the_quota(cloud, backend, code):
-    plan = Trainer(backend).plan(spec(code, **L4))
-    cloud.quota("SSD_TOTAL_GB", 100)
-    with pytest.raises(QuotaExceededError) as caught:
-        plan.submit()
-    assert (caught.value.metric, caught.value.need) == ("SSD_TOTAL_GB", 200)
-    assert caught.value.fix.startswith(
-        "a smaller disk_gib=, or request more of SSD-TOTAL-GB-per-project-region"
     )
 
 

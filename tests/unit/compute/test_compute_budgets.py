@@ -47,13 +47,6 @@ def test_a_restart_gets_what_the_attempts_before_have_left_of_the_time(job, says
     assert LIMIT_S - 1260 <= limit_s(jobs) <= LIMIT_S - 1000
 
 
-def test_a_job_whose_time_is_used_up_is_not_started_again(job):
-    jobs = job()
-    reclaim(jobs, LIMIT_S - 120)
-    assert jobs.reconcile().state is State.FAILED
-    assert (jobs.record().result, jobs.vms()) == ("preempted", [])
-
-
 def test_money_that_was_spent_is_not_spent_again(job):
     jobs = job(max_cost=0.2, max_run_duration="10h")
     first = limit_s(jobs)

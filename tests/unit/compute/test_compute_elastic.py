@@ -1,7 +1,5 @@
 """A job that may go on with fewer nodes does, where there is no room for all, and its bill says so."""
 
-import json
-
 import pytest
 
 from gputrain.lifecycle import State
@@ -69,11 +67,3 @@ def test_it_grows_again_with_its_next_start(cloud, interrupted):
     jobs.reconcile()
     assert jobs.vms() == list(jobs.names())
     assert len(jobs.names()) == 3
-
-
-def test_its_guests_are_told_so_that_sessions_reshard(jobs):
-    items = jobs.request(min_nodes=1, max_restarts=1).body["resource"]["instanceProperties"]["metadata"][
-        "items"
-    ]
-    (document,) = [json.loads(one["value"]) for one in items if one["key"] == "gputrain-job"]
-    assert document["env"]["GPUTRAIN_MIN_NODES"] == "1"

@@ -70,13 +70,6 @@ def test_lines_of_all_nodes_come_in_order_and_none_twice(cloud, jobs, guests):
     assert said + read(jobs, cursor)[0] == [f"line {number}" for number in range(20)]
 
 
-def test_what_the_kernel_writes_to_the_port_is_no_line_of_the_job(cloud, jobs, guests):
-    cloud.serial(jobs.names()[0], "[    0.000000] Linux version 6.8.0\r\n")
-    guests[0].say("mine")
-    cloud.clock.advance(5)
-    assert read(jobs)[0] == ["mine"]
-
-
 def test_a_gap_in_the_ring_is_told_by_the_byte(cloud, jobs, guests):
     guests[0].say("first")
     cloud.clock.advance(5)
@@ -119,23 +112,6 @@ def test_a_node_whose_clock_is_hours_off_is_read_while_it_runs_and_holds_up_nobo
         said += more
         assert {f"right {number}", f"wrong {number}"} <= set(said)
     assert len(said) == 20
-
-
-def pages(jobs, cursor=""):
-    while (page := page_of(jobs, cursor)).lines:
-        yield [line.message for line in page.lines]
-        cursor = page.cursor
-
-
-def test_a_log_that_is_large_comes_in_pages_that_are_small(cloud, jobs, guests, monkeypatch):
-    monkeypatch.setattr("gputrain.backends.compute.logs.CHUNK_BYTES", 2000)
-    for number in range(300):
-        guests[number % 3 // 2].say(f"{number} " + "x" * (5000 if number == 150 else 10), is_serial=False)
-        cloud.clock.advance(0.1)
-    end(jobs, guests)
-    found = list(pages(jobs))
-    assert max(map(len, found)) < 60
-    assert [int(line.split()[0]) for page in found for line in page] == list(range(300))
 
 
 def test_lines_come_once_and_go_on_with_the_next_attempt(cloud, jobs, guests):

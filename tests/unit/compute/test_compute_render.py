@@ -211,21 +211,6 @@ def test_a_plugin_that_no_known_boot_image_is_ready_for_is_refused_until_somebod
         assert len(body["properties"]["networkInterfaces"]) == (1 if is_alone else 9)
 
 
-@pytest.mark.parametrize(
-    ("case", "kept"),
-    [
-        ("one-node", None),
-        ("two-nodes-spot", ["together"]),
-        ("hyperdisk-rdma", None),
-        ("fast-socket", ["together"]),
-    ],
-)
-def test_a_policy_keeps_a_gang_together_where_its_family_takes_one(case, kept):
-    settings, fields = CASES[case]
-    properties = rendered({**settings, "placement_policy": "together"}, fields)["properties"]
-    assert properties.get("resourcePolicies") == kept
-
-
 def test_an_nvlink_domain_needs_a_policy_that_keeps_it_together():
     with pytest.raises(SpecError, match="--gpu-topology"):
         rendered(
@@ -251,14 +236,6 @@ def test_an_image_whose_cuda_cannot_run_the_gpu_is_refused_before_there_is_a_vm(
     image = "docker.io/pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime"
     with pytest.raises(SpecError, match=r"CUDA 11\.7"):
         rendered({"external_ip": True}, {"gpu": "H100:8", "image": image})
-
-
-def test_a_cpu_that_no_image_with_pytorch_is_for_asks_for_a_container():
-    wanted = {"gpu": "GB200:4", "reservation": "mine"}
-    spec = TrainingSpec(script="train.py", **wanted)
-    told = candidates(spec, [ComputeEngine(**PLAIN).supply]).refusals
-    assert any("image= to run in a container" in one.why for one in told if one.asked_for)
-    assert rendered({}, {**wanted, "image": IMAGE})["job"]["image"] == IMAGE
 
 
 @pytest.mark.parametrize(

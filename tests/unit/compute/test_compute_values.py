@@ -26,7 +26,7 @@ def word(phase, **more):
     return {"schema": SCHEMA, "phase": phase, **more}
 
 
-def record_of(model="spot", *, count=2, is_cancelled=False, waiting_since=0.0):
+def record_of(model, count):
     """A job whose attempt was launched at second 1000."""
     option = Option(
         backend="compute", place="us-central1-a", region="us-central1", gpu="L4", gpu_count="1",
@@ -36,23 +36,11 @@ def record_of(model="spot", *, count=2, is_cancelled=False, waiting_since=0.0):
     spec = TrainingSpec(
         script="train.py", gpu="L4:1", num_nodes=count, max_run_duration="1h", max_wait_duration="2h"
     )
-    record = JobRecord(
-        job_id="bert-1", spec=spec.to_dict(), options=(option,), attempt=attempt, waiting_since=waiting_since
-    )
-    return record.cancel() if is_cancelled else record
-
-
-# names
-
-
-# operations
+    return JobRecord(job_id="bert-1", spec=spec.to_dict(), options=(option,), attempt=attempt)
 
 
 def made(number, user="me", at_s=10, kind="insert"):
     return {"operationType": kind, "targetId": number, "user": user, "insertTime": at(at_s)}
-
-
-# reports and run time
 
 
 def report(document, written_at=1400.0):
@@ -79,18 +67,7 @@ def test_an_attempt_took_rather_too_many_seconds_than_too_few(model, document, o
     node = VmReport(rank=0, document=document, operations=operations)
     written_at = seconds_of((document or {}).get("ended_at") or (document or {}).get("waiting_at"))
     reports = {0: report(document, written_at)} if document else {}
-    assert ran_s(record_of(model, count=1), [node], reports) == seconds
-
-
-# the queue
-
-SINCE_1002, GIVEN_UP = (
-    record_of("flex-start", waiting_since=1002.0),
-    record_of("flex-start", is_cancelled=True),
-)
-
-
-# networks
+    assert ran_s(record_of(model, 1), [node], reports) == seconds
 
 
 def settings(**more):
@@ -107,7 +84,6 @@ OF_GOOGLE = "us-docker.pkg.dev/p/r/i:1"
     [
         (PLAIN, None, (), {}, "", ""),
         (OWN, "ghcr.io/me/train:1", (), {}, "", "the image ghcr.io/me/train:1"),
-        (OWN, "pytorch/gcr.io", (), {}, "", "the image pytorch/gcr.io"),
         (OWN, OF_GOOGLE, (), {}, "", ""),
         (PLAIN, OF_GOOGLE, (), {}, "", "docker, which the boot images that are known do not have"),
         (OWN, None, (), {}, "google-fast-socket", "the package google-fast-socket"),
@@ -115,7 +91,6 @@ OF_GOOGLE = "us-docker.pkg.dev/p/r/i:1"
         (PLAIN, None, (), {}, OF_GOOGLE, "docker, which the boot images that are known do not have"),
         (PLAIN, None, ("a", "b==1"), {}, "", "requirements (a, b==1)"),
         (PLAIN, None, ("a",), {"PIP_INDEX_URL": "x"}, "", ""),
-        (PLAIN, None, ("a",), {"OTHER": "x"}, "", "requirements (a)"),
         (OWN, OF_GOOGLE, ("a",), {}, "", "requirements (a)"),
     ],
 )
@@ -138,23 +113,17 @@ def rule(*protocols, ports=None, **more):
     ("rules", "ranges", "lets_in"),
     [
         ([rule("all")], "10.1.0.0/16", True),
-        ([rule("all")], "10.0.0.0/8", True),
         ([rule("tcp", "udp")], "10.1.0.0/16", True),
-        ([rule("tcp"), rule("udp", "icmp")], "10.1.0.0/16", True),
         ([rule("tcp", "udp", ports=["0-65535"])], "10.1.0.0/16", True),
         ([rule("tcp", "udp", ports=["22"])], "10.1.0.0/16", False),
         ([rule("tcp", "icmp")], "10.1.0.0/16", False),
-        ([rule("udp")], "10.1.0.0/16", False),
         ([], "10.1.0.0/16", False),
         ([rule("all", network="https://www.googleapis.com/global/networks/o")], "10.1.0.0/16", False),
-        ([rule("all", direction="INGRESS", disabled=False)], "10.1.0.0/16", True),
         ([rule("all", direction="EGRESS")], "10.1.0.0/16", False),
-        ([rule("all", direction="OTHER")], "10.1.0.0/16", False),
         ([rule("all", disabled=True)], "10.1.0.0/16", False),
         ([rule("all", sourceRanges=["192.168.0.0/16", "10.1.0.0/16"])], "10.1.0.0/16", True),
         ([rule("all", sourceRanges=["10.1.0.0/24"])], "10.1.0.0/16", False),
         ([rule("all", sourceRanges=["::/0"])], "10.1.0.0/16", False),
-        ([{**rule("all"), "sourceRanges": []}], "10.1.0.0/16", False),
         ([rule("all")], "", False),
     ],
 )  # fmt: skip

@@ -81,19 +81,6 @@ def test_a_clock_of_the_ranks_own_holds_up_nothing(tmp_path):
     assert sorted(messages(path, is_over=False)) == ["future", "other", "past"]
 
 
-def test_a_long_log_comes_in_pages_and_still_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "CHUNK_BYTES", 1000)
-    path = job(
-        tmp_path,
-        [line(2 * i, f"{2 * i}") for i in range(300)],
-        [line(2 * i + 1, f"{2 * i + 1}") for i in range(90)],
-    )
-    found, pages = read_all(path)
-    assert [one.time for one in found] == sorted(one.time for one in found)
-    assert len({one.message for one in found}) == len(found) == 390
-    assert pages > 10
-
-
 def test_a_line_longer_than_a_page_comes_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(states, "CHUNK_BYTES", 64)
     path = job(tmp_path, [line(1, "x" * 5000), line(2, "next")])

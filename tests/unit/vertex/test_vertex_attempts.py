@@ -268,15 +268,6 @@ def test_machines_are_the_jobs_of_this_bucket_that_have_not_ended(runs, made, cl
         process.backend.machines()
 
 
-def test_terminate_without_grace_returns_once_every_job_has_ended(runs, made, cloud, forever):
-    process = runs()
-    record = process.submit().record
-    cloud.clock.advance(200)
-    process.backend.terminate(record, 0)
-    assert made()[0].life.state is Theirs.CANCELLED
-    process.backend.terminate(record, 0)
-
-
 @pytest.mark.parametrize(
     "handle",
     [
@@ -304,25 +295,6 @@ def test_a_job_of_another_attempt_is_not_ended(runs, made, forever):
     process.backend.terminate(stolen, 30)
     by_job = {one.document["labels"]["gputrain-job"]: one.life.state for one in made()}
     assert by_job == {"bert": Theirs.CANCELLING, "gpt": Theirs.PENDING}
-
-
-def test_logs_are_the_lines_of_the_records_job(runs, made, vertex, cloud, forever):
-    process = runs()
-    record = process.submit().record
-    cloud.clock.advance(200)
-    for number in range(5):
-        vertex.write_log(made()[0], "workerpool0-0", f"line {number}")
-        cloud.clock.advance(1)
-    page = process.backend.logs(record)
-    lines = [one.message for one in page.lines if one.node_rank == 0]
-    assert lines == [f"line {number}" for number in range(5)]
-    cloud.clock.advance(60)
-    assert process.backend.logs(record, page.cursor).lines == ()
-    near = process.backend.cursor_near_end(record, 2)
-    cloud.clock.advance(60)
-    assert [one.message for one in process.backend.logs(record, near).lines] == ["line 3", "line 4"]
-    launching = attrs.evolve(record, attempt=attrs.evolve(record.attempt, handle=""))
-    assert process.backend.logs(launching).lines == ()
 
 
 def test_ranks_are_asked_where_they_stand_beside_the_claim(runs, cloud, make):

@@ -8,8 +8,6 @@ from gputrain.errors import (
     RequestError,
 )
 from gputrain.lifecycle import State
-from gputrain_emulator import faults
-from gputrain_emulator.errors import ApiError
 
 CREATE = "aiplatform.customJobs.create"
 
@@ -35,15 +33,6 @@ def test_unchanged_code_costs_three_writes_and_few_reads_and_no_upload(submit, t
     assert [b"records/" in one.body for one in writes] == [True, True]
     assert calls.count(CREATE) == 1
     assert len(calls) - 3 <= 6
-
-
-def test_a_cancel_that_is_refused_because_the_job_is_ending_is_none(submit, cloud):
-    job = submit()
-    cloud.clock.advance(300)
-    job.cancel()
-    assert job.refresh().state is State.STOPPING
-    cloud.fail("aiplatform.customJobs.cancel", faults.Refuse(error=ApiError(400, "it is being cancelled")))
-    job.cancel()
 
 
 def test_an_api_that_is_off_is_told_with_the_command_that_turns_it_on(submit, cloud):

@@ -5,8 +5,6 @@ import pytest
 from gputrain.lifecycle import State
 from tests.unit.vertex.runs import REGIONS
 
-CREATE = "aiplatform.customJobs.create"
-
 
 @pytest.fixture
 def full(vertex):

@@ -10,7 +10,6 @@ from gputrain import NoFitError, Trainer, TrainingSpec
 
 SPEC = TrainingSpec(command=["nvidia-smi"], gpu="L4:1")
 ON_DEMAND = gputrain.catalog.price("g2-standard-12", "us-central1").usd_h
-SPOT = gputrain.catalog.price("g2-standard-12", "us-central1", "spot").usd_h
 
 
 def best(backend, **fields):

@@ -156,12 +156,6 @@ def test_limits_on_time_are_always_set():
         assert ("maxWaitDuration" in scheduling) == (scheduling["strategy"] == "FLEX_START")
 
 
-def test_a_secret_travels_as_a_reference_only():
-    container = rendered(*CASES["everything"])["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
-    assert json.loads(container["args"][0])["secrets"] == {"KEY": "secret://projects/p/secrets/s/versions/1"}
-    assert all(one["name"] != "KEY" for one in container["env"])
-
-
 def test_words_of_the_user_stay_words():
     hostile = ["--x", "$(rm -rf /)", "; echo", "`id`", "new\nline", '"quotes"', "ünï"]
     backend = VertexAI(**PLAIN)
@@ -172,21 +166,6 @@ def test_words_of_the_user_stay_words():
     container = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     assert container["command"] == ["python3", "-c", loader()]
     assert json.loads(container["args"][0])["argv"] == ["train.py", *hostile]
-
-
-@pytest.mark.parametrize(
-    ("reservation", "model", "affinity"),
-    [
-        ("any", "standard", "ANY_RESERVATION"),
-        ("any", "spot", None),
-        (RESERVATION, "standard", "SPECIFIC_RESERVATION"),
-        (RESERVATION, "spot", None),
-    ],
-)
-def test_only_what_a_reservation_holds_is_asked_of_it(reservation, model, affinity):
-    fields = {"gpu": "A100-40GB:1", "reservation": reservation, "provisioning_model": model}
-    (pool,) = rendered({}, fields)["customJob"]["jobSpec"]["workerPoolSpecs"]
-    assert pool["machineSpec"].get("reservationAffinity", {}).get("reservationAffinityType") == affinity
 
 
 def test_a_gpu_without_a_default_image_asks_for_an_image():
