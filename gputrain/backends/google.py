@@ -273,7 +273,6 @@ class GoogleBackend(Backend, Generic[S]):
         return "" if bucket is None else bucket.uri("jobs", job_id)
 
     def list_files(self, place: str) -> list[JobFile]:
-        """As of `Backend`."""
         bucket, prefix = self._below(place)
         found = [(one.name[len(prefix) :], one) for one in Objects(self._access, bucket).list(prefix)]
         return [
@@ -283,7 +282,6 @@ class GoogleBackend(Backend, Generic[S]):
         ]
 
     def read_file(self, place: str, file: JobFile, first: int, count: int) -> bytes:
-        """As of `Backend`."""
         bucket, prefix = self._below(place)
         objects = Objects(self._access, bucket)
         return objects.read_range(prefix + file.name, first, count, generation=file.generation)

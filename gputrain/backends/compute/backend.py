@@ -131,12 +131,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def build_request(
         self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
     ) -> Request:
-        """As of `Backend`.
-
-        Raises:
-            NoWayOutError: the VMs would reach nothing.
-            RequestError, AccessError: an image is not there.
-        """
         return build(self._calls, self._settings, record.job_id, spec, attempt, candidate, bundle)
 
     def launch(self, request: Request) -> str:
@@ -149,7 +143,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return self._looks.inspect_many(records)
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
-        """As of `Backend`."""
         self._vms.terminate(record, grace_s)
 
     def machines(self, job_id: str = "") -> Sequence[Machine]:
@@ -157,7 +150,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return self._vms.machines(self._settings.home_label, job_id)
 
     def remove(self, machines: Sequence[Machine]) -> None:
-        """As of `Backend`."""
         self._vms.remove(machines)
 
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:

@@ -103,7 +103,9 @@ class Calls:
 
     def image(self, path: str) -> Json:
         """An image, or the newest of a family, by the name that a disk uses. MissingError: there is none."""
-        return self.access.get(f"{self._base}/{path}", action="look for the boot image")
+        return self.access.get(
+            f"{self.access.url(Api.COMPUTE)}/compute/v1/{path}", action="look for the boot image"
+        )
 
     def operation(self, zone: str, name: str) -> Json:
         """One operation as it is now, of a zone or (where that is empty) of all of them."""
@@ -166,11 +168,7 @@ class Calls:
 
     def url(self, path: str) -> str:
         """The address of something of this project's."""
-        return f"{self._base}/projects/{self.access.project}/{path}"
-
-    @property
-    def _base(self) -> str:
-        return f"{self.access.url(Api.COMPUTE)}/compute/v1"
+        return f"{self.access.url(Api.COMPUTE)}/compute/v1/projects/{self.access.project}/{path}"
 
 
 def message(method: str, body: Mapping[str, Any]) -> Any:

@@ -99,7 +99,7 @@ def refusal(shape: Shape, settings: ComputeSettings, image: str | None) -> tuple
     if path_of(settings) or _suiting(shape, image):
         return None
     gpu = shape.gpu
-    if not _is_driven(shape):
+    if release(gpu.compute_capability) < release(OLDEST_DRIVEN):
         return (
             f"a boot image whose driver knows {gpu.kind}: NVIDIA's open kernel modules begin with Turing",
             "gpu='T4' or gpu='L4', or image_family='PROJECT/FAMILY' with NVIDIA's proprietary modules",
@@ -137,10 +137,6 @@ def _suiting(shape: Shape, image: str | None) -> list[ImageFamily]:
         for one in FAMILIES
         if one.cpu_architecture == shape.machine.cpu_architecture
         and release(one.cuda) >= release(shape.gpu.min_cuda)
-        and _is_driven(shape)
+        and release(shape.gpu.compute_capability) >= release(OLDEST_DRIVEN)
         and (one.has_torch or image is not None)
     ]
-
-
-def _is_driven(shape: Shape) -> bool:
-    return release(shape.gpu.compute_capability) >= release(OLDEST_DRIVEN)

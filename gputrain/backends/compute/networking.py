@@ -22,7 +22,6 @@ from gputrain.backends.compute import images
 from gputrain.backends.compute.settings import ComputeSettings, short
 from gputrain.catalog import Confidence, Fabric, GpuNetworking, Shape, region_of, release
 from gputrain.errors import AccessError, Scope, TransientError
-from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient, MissingError
 from gputrain.google.forms import mappings
 from gputrain.planning import Network
@@ -44,12 +43,6 @@ class Choice:
     lacks: str = ""
     """What is missing for it; empty: nothing."""
     fix: str = ""
-
-    def check(self) -> None:
-        """Raise SpecError where something is missing."""
-        if self.lacks:
-            what = "several machines would not reach each other"
-            raise invalid("gpu_networking", None, self.lacks, self.fix, what=what)
 
 
 def choose(

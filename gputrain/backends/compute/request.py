@@ -214,11 +214,14 @@ def draft(
     if image is not None:
         check_image(image, shape, Service.COMPUTE)
     choice = networking.choose(shape, settings, candidate.num_nodes, image, candidate.place)
-    choice.check()
-    longest_s = int(spec.longest_queue.total_seconds())
+    if choice.lacks:
+        what = "several machines would not reach each other"
+        raise invalid("gpu_networking", None, choice.lacks, choice.fix, what=what)
+    queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
+    longest_s = min(int(spec.longest_queue.total_seconds()), LONGEST_QUEUE_S)
     return {
         "zone": candidate.place,
-        "queue_s": min(longest_s, LONGEST_QUEUE_S) if _queues(candidate) else 0,
+        "queue_s": longest_s if queues else 0,
         "properties": _properties(settings, job_id, spec, attempt, candidate, shape, choice.fabric),
         "job": _document(settings, addresses, job_id, spec, attempt, candidate, bundle, shape, choice.fabric),
     }
@@ -339,13 +342,9 @@ def _properties(
     return properties
 
 
-def _queues(candidate: Candidate) -> bool:
-    return candidate.provisioning_model is ProvisioningModel.FLEX_START
-
-
 def _scheduling(candidate: Candidate) -> dict[str, Any]:
     model = candidate.provisioning_model or ProvisioningModel.STANDARD
-    is_queued = _queues(candidate) and candidate.num_nodes > 1
+    is_queued = candidate.provisioning_model is ProvisioningModel.FLEX_START and candidate.num_nodes > 1
     shortest_s = SHORTEST_QUEUED_S if is_queued else SHORTEST_LIMIT_S
     limit_s = max(int(candidate.max_run_duration.total_seconds()), shortest_s)
     scheduling: dict[str, Any] = {
@@ -418,7 +417,7 @@ def _document(
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
         "driver_wait_s": settings.driver_wait_s,
         "boot_wait_s": BOOT_S,
-        "is_queued": _queues(candidate) and candidate.num_nodes > 1,
+        "is_queued": candidate.provisioning_model is ProvisioningModel.FLEX_START and candidate.num_nodes > 1,
         "image": spec.image_name,
         "as_it_is": own,
         "fabric": networking.document(fabric, settings),

@@ -100,7 +100,6 @@ class ComputeSettings(GoogleSettings):
 
     @classmethod
     def complete(cls, found: dict[str, Any], faults: Errors) -> None:
-        """As of `GoogleSettings`."""
         family = found["image_family"]
         faults.check(
             not (found["boot_image"] and family), "image_family", family, "an image or a family", "drop one"

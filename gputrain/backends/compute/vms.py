@@ -212,7 +212,6 @@ class Vms:
         return whole.require_complete("list the VMs of every zone")
 
     def remove(self, machines: Sequence[Machine]) -> None:
-        """As of `Backend`."""
         remove_each(machines, self._remove)
 
     def _remove(self, one: Machine) -> None:

@@ -231,7 +231,6 @@ class Local(Backend):
         return str(order["start"][0]) if order.get("start") else ""
 
     def job_folder(self, job_id: str) -> str:
-        """As of `Backend`."""
         return str(self._root / job_id)
 
     def place(self, record: JobRecord, field: str, given: str | None) -> str:

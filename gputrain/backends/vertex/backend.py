@@ -147,7 +147,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
             return launch.launch(self._jobs, request, self._unanswered)
 
     def ttl_s(self, spec: TrainingSpec) -> float:
-        """As of `Backend`."""
         return IMAGE_TTL_S if spec.runs_image else self.launch_ttl_s
 
     def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
@@ -178,7 +177,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return launch.machines(self._jobs, self._settings, job_id)
 
     def remove(self, machines: Sequence[Machine]) -> None:
-        """As of `Backend`."""
         launch.remove(self._jobs, machines)
 
     def _stacks_prefix(self, record: JobRecord) -> str:

@@ -142,7 +142,6 @@ class VertexSettings(GoogleSettings):
 
     @classmethod
     def complete(cls, found: dict[str, Any], faults: Errors) -> None:
-        """As of `GoogleSettings`."""
         found["regions"] = tuple(dict.fromkeys([*(found.pop("region") or ()), *(found["regions"] or ())]))
         regions = cls.rows()["regions"]
         if faults.is_clean("region", "regions") and not found["regions"]:
