@@ -230,16 +230,10 @@ class GoogleBackend(Backend, Generic[S]):
         raise NotImplementedError
 
     def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
-        """How jobs stand with the service's quotas; arguments as of `Trainer.quotas`, already read."""
         return self._reader.quotas(gpus, **size)
 
     def package(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
-        """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
-
-        Raises:
-            SpecError: no bucket was named, or something in the folder cannot travel.
-            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
-        """
+        """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it."""
         bucket, source = self._settings.code_bucket, resolve(spec, installed=False)
         check_bucket(self._access, bucket, self._settings.home)
         packed = source.pack()
@@ -247,11 +241,6 @@ class GoogleBackend(Backend, Generic[S]):
         return Bundle(location=where, argv=source.argv, sha256=packed.sha256, content=packed.data)
 
     def upload(self, bundle: Bundle) -> None:
-        """Put the code into the bucket, where it lacks it.
-
-        Raises:
-            RequestError, AccessError: the code cannot be sent, or there is none to send.
-        """
         bucket = self._settings.code_bucket
         send(self._access, bucket, bundle.location, bundle.content, progress=self._progress)
 
@@ -263,12 +252,10 @@ class GoogleBackend(Backend, Generic[S]):
         return ImageBuilder(access=access, repository=kept, bucket=self._settings.code_bucket, region=region)
 
     def find_code(self, sha256: str, argv: Sequence[str]) -> Bundle | None:
-        """The code of that hash in this bucket; to send it checks that it is there."""
         location = self._settings.code_bucket.uri("code", f"{sha256}.tar.gz")
         return Bundle(location=location, argv=tuple(argv), sha256=sha256) if sha256 else None
 
     def job_folder(self, job_id: str) -> str:
-        """As of `Backend`; empty where no bucket was named."""
         bucket = self._settings.bucket
         return "" if bucket is None else bucket.uri("jobs", job_id)
 
@@ -292,11 +279,9 @@ class GoogleBackend(Backend, Generic[S]):
         return where.name, where.prefix
 
     def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
-        """As of `Backend`. AccessError, TransientError: it cannot be written."""
         self._objects.write(self._stacks_prefix(record), nonce.encode(), if_generation=None)
 
     def stacks(self, record: JobRecord, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-        """The answers that are there. AccessError, TransientError: they cannot be read."""
         found = self._objects.list(f"{self._stacks_prefix(record)}-{nonce}-")
         named = {node: one.name for one in found if (node := node_of(one.name, nonce)) is not None}
         read = {node: self._objects.read(name, most_bytes=MOST_BYTES) for node, name in named.items()}

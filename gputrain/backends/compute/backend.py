@@ -125,7 +125,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return offers.fact(one, snapshot, found)
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
-        """What jobs need, or this one: looked at all at once; nothing is made."""
         return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def build_request(
@@ -134,12 +133,10 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return build(self._calls, self._settings, record.job_id, spec, attempt, candidate, bundle)
 
     def launch(self, request: Request) -> str:
-        """As of `Backend`; the zone."""
         with self._reader.corrected():
             return self._vms.launch(request)
 
     def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
-        """As of `Backend`: one list for all, and few calls for each that changes."""
         return self._looks.inspect_many(records)
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
@@ -160,7 +157,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return self._logs.read(folder, cursor, is_over=is_over)
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
-        """As of `Backend`, by the lines' usual length."""
         folder = self._log_folder(record)
         return self._logs.near_end(folder, lines, is_over=self._is_over(record)) if folder.attempts else ""
 

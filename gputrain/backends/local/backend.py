@@ -94,7 +94,6 @@ class Local(Backend):
 
     @classmethod
     def for_job(cls, ref: JobRef, record: JobRecord, **arguments: Any) -> Local:  # noqa: ARG003
-        """The backend that a job's name speaks of."""
         return cls(root=ref.home or None, **arguments)
 
     @cached_property
@@ -107,17 +106,12 @@ class Local(Backend):
         return {one: Fact(verdict=Verdict.FITS) for one in wanted}
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:  # noqa: ARG002
-        """What this machine has for jobs, or for this one; nothing is made."""
         from gputrain.backends.local import preflight
 
         return preflight.preflight(self._root, self.gpus, spec)
 
     def package(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
-        """Find the code, which runs where it lies; only a function is to be written down, beside the jobs.
-
-        Raises:
-            SpecError: a file, folder, module or program is not there, or a function cannot travel.
-        """
+        """Find the code, which runs where it lies; only a function is to be written down, beside the jobs."""
         source = resolve(spec, installed=True)
         if not source.made_files:
             return Bundle(location=source.folder, argv=source.argv)
@@ -128,12 +122,6 @@ class Local(Backend):
         return Bundle(location=source.folder, argv=argv, sha256=digest, content=text.encode())
 
     def upload(self, bundle: Bundle) -> None:
-        """Write down the function that was staged.
-
-        Raises:
-            PermissionDeniedError: the folder of jobs cannot be written.
-            CapacityError: its disk is full.
-        """
         if bundle.content:
             path = Path(bundle.argv[0])
             with explained(str(self._root)):
@@ -148,7 +136,6 @@ class Local(Backend):
     def build_request(
         self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
     ) -> Request:
-        """The order of the attempt's supervisor."""
         uuids = [gpu.uuid for gpu in self.gpus if gpu.kind == candidate.gpu]
         body = orders.order(
             record.job_id, attempt.id, spec, candidate, bundle,
@@ -157,13 +144,7 @@ class Local(Backend):
         return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body)
 
     def launch(self, request: Request) -> str:
-        """Start the attempt's supervisor, unless its folder is there already.
-
-        Raises:
-            SpecError: ``checkpoint_dir`` or ``output_dir`` cannot be made.
-            PermissionDeniedError: the folder of jobs cannot be written, or is not ours alone.
-            CapacityError: its disk is full.
-        """
+        """Start the attempt's supervisor, unless its folder is there already."""
         job_id = request.job_id
         path = self._root / job_id / request.attempt.id
         with explained(self._root):
@@ -177,7 +158,6 @@ class Local(Backend):
         return _handle(path)
 
     def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
-        """What the folders say."""
         return {one.job_id: self._inspect(one) for one in records}
 
     def _inspect(self, record: JobRecord) -> Status:
@@ -195,12 +175,7 @@ class Local(Backend):
         return Status(state=State.FAILED, cause=causes.LOST, detail=f"{path} is gone")
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
-        """As of `Backend`. An attempt that was ended before it began never begins: its folder is there.
-
-        Raises:
-            RequestError: it runs on another host, and was to end at once.
-            TransientError: its processes have not ended.
-        """
+        """As of `Backend`. An attempt that was ended before it began never begins: its folder is there."""
         try:
             path = self._folder(record)
         except RequestError:
@@ -215,18 +190,15 @@ class Local(Backend):
             _end(path)
 
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
-        """What all nodes wrote since ``cursor``, in the order of time. RequestError: on another host."""
         path = self._folder(record)
         if not _is_there(path):
             return LogPage(lines=(), cursor=cursor)
         return status.read_logs(path, cursor, is_over=status.is_over(path))
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
-        """As of `Backend`, by the lines' usual length."""
         return status.near_end(self._folder(record), lines)
 
     def python(self, record: JobRecord) -> str:
-        """That of the process that launched it."""
         order = folder.read_json(os.path.join(self._folder(record), folder.ORDER)) or {}
         return str(order["start"][0]) if order.get("start") else ""
 
@@ -239,11 +211,9 @@ class Local(Backend):
         return str(order[field]) if order and field in order else super().place(record, field, given)
 
     def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
-        """Leave the question where the agents look. RequestError: no ranks run, or not on this host."""
         status.ask_for_stacks(self._folder(record), nonce)
 
     def stacks(self, record: JobRecord, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-        """The answers that are there."""
         return status.read_stacks(self._folder(record), nonce)
 
     def machines(self, job_id: str = "") -> tuple[Machine, ...]:
@@ -265,7 +235,6 @@ class Local(Backend):
         )
 
     def remove(self, machines: Sequence[Machine]) -> None:
-        """End them. Raises as `terminate`."""
         remove_each(machines, self._remove)
 
     def _remove(self, one: Machine) -> None:

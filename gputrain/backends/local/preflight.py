@@ -31,9 +31,10 @@ print({_MARK!r} + json.dumps([torch.__version__, torch.version.cuda, torch.cuda.
 
 def preflight(root: Path, gpus: Sequence[LocalGpu], spec: TrainingSpec | None) -> Checks:
     """Python, torch, GPUs, disk and ports; with a spec, also its code and what it requires."""
+    kinds = ", ".join(gpu.kind for gpu in gpus)
     things = (
         Probe(subject="torch", run=lambda: _torch(gpus)),
-        Probe(subject="GPUs", run=lambda: _gpus(gpus)),
+        Probe(subject="GPUs", run=lambda: [ok(kinds or "none: ranks run on the CPU, with gloo")]),
         Probe(subject=f"folder {root}", run=lambda: _disk(root)),
         Probe(subject="ports", run=_ports),
         *code(spec, installed=True),
@@ -45,12 +46,10 @@ def preflight(root: Path, gpus: Sequence[LocalGpu], spec: TrainingSpec | None) -
 def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
     """As the ranks will see it: in a process of its own, as importing torch here would never be undone."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _ASK_TORCH], capture_output=True, timeout=_PATIENCE_S, check=False
-        )
+        words = [sys.executable, "-c", _ASK_TORCH]
+        done = subprocess.run(words, capture_output=True, timeout=_PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:
-        why = f"importing it took longer than {_PATIENCE_S:.0f} s"
-        yield unknown(why)
+        yield unknown(f"importing it took longer than {_PATIENCE_S:.0f} s")
         return
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
@@ -72,11 +71,6 @@ def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
         yield ok(f"{version}, built for {built}")
 
 
-def _gpus(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
-    kinds = ", ".join(gpu.kind for gpu in gpus)
-    yield ok(kinds or "none: ranks run on the CPU, with gloo")
-
-
 def _disk(root: Path) -> Iterator[Check]:
     there = next(path for path in (root, *root.parents) if path.exists())
     free = shutil.disk_usage(there).free
@@ -94,8 +88,7 @@ def _ports() -> Iterator[Check]:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), timeout=5.0).close()
     except OSError as error:
-        why = f"nothing can be reached at 127.0.0.1: {error.strerror or error}"
-        yield failed(why, "ip link set lo up")
+        yield failed(f"nothing can be reached at 127.0.0.1: {error.strerror or error}", "ip link set lo up")
     else:
         yield ok("ranks can reach each other at 127.0.0.1")
 
@@ -103,10 +96,9 @@ def _ports() -> Iterator[Check]:
 def _required(spec: TrainingSpec) -> Iterator[Check]:
     missing = unmet(spec.requirements, folder_of(spec))
     if missing and find_spec("pip") is None:
-        why = f"not there, nor a pip: {', '.join(missing)}"
-        yield failed(why, f"{shlex.quote(sys.executable)} -m ensurepip")
+        fix = f"{shlex.quote(sys.executable)} -m ensurepip"
+        yield failed(f"not there, nor a pip: {', '.join(missing)}", fix)
     elif missing:
-        why = f"installed before the ranks start: {', '.join(missing)}"
-        yield ok(why)
+        yield ok(f"installed before the ranks start: {', '.join(missing)}")
     else:
         yield ok("all there")

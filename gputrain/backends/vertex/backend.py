@@ -122,17 +122,14 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return offers.fact(one, snapshot, found)
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
-        """What jobs need, or this one: looked at all at once; nothing is made."""
         return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def to_gcloud(self, request: Request) -> GcloudJob:
-        """The job as a file and a command for gcloud."""
         return to_gcloud(request.body)
 
     def build_request(
         self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
     ) -> Request:
-        """As of `Backend`: the images by their digests of today."""
         addresses = {api.value: self._access.url(api) for api in (Api.STORAGE, Api.SECRETMANAGER)}
         body = custom_job(
             self._settings, spec, candidate, record.job_id, attempt, bundle, addresses,
@@ -150,7 +147,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return IMAGE_TTL_S if spec.runs_image else self.launch_ttl_s
 
     def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
-        """As of `Backend`; many jobs of a region share a list."""
         return self._looks.inspect_many(records)
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
@@ -158,7 +154,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
         launch.terminate(self._jobs, record, grace_s)
 
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
-        """As of `Backend`, from Cloud Logging. AccessError, TransientError: as it answers."""
         seen = self._job_of(record)
         is_continued = logs.is_continued(cursor)
         if seen is None or not (
@@ -168,7 +163,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return logs.read(self._access, seen, cursor)
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
-        """As of `Backend`, by the times of the last lines."""
         seen = self._job_of(record)
         return "" if seen is None else logs.near_end(self._access, seen, lines)
 

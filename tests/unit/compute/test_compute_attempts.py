@@ -41,7 +41,7 @@ def test_a_gang_is_made_whole_and_bears_its_attempts_id_everywhere(cloud, jobs):
     assert vm.resource["labels"]["gputrain-attempt"] == attempt.id
     assert "gputrain-gang" not in vm.resource["labels"]
     told = jobs.backend.build_request(
-        stored.record, jobs.spec(), attempt, jobs._left(stored.record)[0], jobs._code(None, "")
+        stored.record, jobs.spec(), attempt, jobs._left(stored.record)[0], jobs.code(stored.record)
     )
     items = told.body["resource"]["instanceProperties"]["metadata"]["items"]
     document = next(one["value"] for one in items if one["key"] == "gputrain-job")

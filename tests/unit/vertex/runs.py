@@ -1,57 +1,30 @@
 """Jobs whose records lie in the emulated bucket; a launch, a restart and a cancel as a trainer makes them."""
 
 import json
-from datetime import datetime, timezone
 
 from gputrain.entrypoint import contract
-from gputrain.jobstore import JobRecord, JobStore
-from gputrain.orchestration.context import Context
-from gputrain.orchestration.launcher import reconcile, submit
-from gputrain.orchestration.options import candidates_left, option_of
-from gputrain.orchestration.steps import cancel
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from tests.support.attempts import Process
 
 REGIONS = ["us-central1", "europe-west4", "asia-southeast1"]
 
 
-class Runs:
+class Runs(Process):
     """One process: a backend, and the jobs that it submits, looks at and cancels."""
 
     def __init__(self, backend, code, now, sleep):
-        self.backend, self.code, self.sleep = backend, code, sleep
-        self.context = Context(
-            jobs=JobStore(self.backend.documents),
-            backends={"vertex": self.backend},
-            code=self._sent,
-            candidates_left=lambda one: candidates_left(one, self._spec(one), [backend.supply]),
-            refresh=tuple,
-            now=lambda: datetime.fromtimestamp(now(), timezone.utc),
-            sleep=sleep,
-        )
+        super().__init__(backend, now, sleep, script="train.py", source_dir=code, gpu="L4:2")
 
-    def _spec(self, record):
-        return TrainingSpec.from_dict(record.spec)
+    def plan(self, spec):
+        """Nothing is asked beforehand."""
+        return candidates(spec, [self.backend.supply]).candidates
 
-    def _sent(self, record, _name):
-        bundle = self.backend.package(self._spec(record), record.job_id)
-        self.backend.upload(bundle)
-        return bundle
-
-    def submit(self, job_id="bert", **fields):
-        spec = TrainingSpec(**{"script": "train.py", "source_dir": self.code, "gpu": "L4:2", **fields})
-        plan = candidates(spec, [self.backend.supply]).candidates
-        first = JobRecord(job_id=job_id, spec=spec.to_dict(), options=tuple(map(option_of, plan)))
-        return submit(self.context, first, plan, None)
-
-    def record(self, job_id="bert"):
-        return self.context.jobs.read(job_id).record
-
-    def status(self, job_id="bert"):
-        return self.backend.inspect_many([self.record(job_id)])[job_id]
+    def give_up_at(self, spec):
+        """It does not wait for room: who reconciles does."""
 
     def reconcile(self, job_id="bert"):
-        reconcile(self.context, job_id)
+        super().reconcile(job_id)
         return self.record(job_id)
 
     def until(self, holds, job_id="bert", rounds=100, every_s=30.0):
@@ -68,12 +41,9 @@ class Runs:
 
     def request(self, record):
         """What launches the record's attempt, once more."""
-        (candidate, *_) = candidates(self._spec(record), [self.backend.supply]).candidates
-        bundle = self.context.code(record, "vertex")
-        return self.backend.build_request(record, self._spec(record), record.attempt, candidate, bundle)
-
-    def cancel(self, grace_s=30.0, job_id="bert"):
-        return cancel(self.context, job_id, grace_s)
+        spec = TrainingSpec.from_dict(record.spec)
+        (candidate, *_) = self.plan(spec)
+        return self.backend.build_request(record, spec, record.attempt, candidate, self.code(record))
 
 
 def result(**document):
