@@ -36,7 +36,8 @@ engine:  ## as root, on Debian: the engine, registry and userland that `make mac
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		podman runc conmon catatonit netavark aardvark-dns docker-registry mmdebstrap iproute2
-	emulator/scripts/userland || echo "no userland could be made: the tests of machines say so and are skipped"
+	emulator/scripts/userland && tests/machines/containers/userland \
+		|| echo "no userland could be made: the tests of machines say so and are skipped"
 
 gpu: export PYTHONPATH := $(CURDIR)
 gpu:  ## on a machine with GPUs, by a Python whose torch can use them: PYTHON=python3

@@ -12,8 +12,7 @@ from google.cloud.logging import Resource
 
 from emulator.tests.vertex_jobs import a_job, client_of, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.logging import Logs
-from gputrain_emulator.logging.matching import matcher
+from gputrain_emulator.logging import Logs, matcher
 from gputrain_emulator.vertex import Fate, Vertex
 from tests.each import each
 

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.storage.conditions import Conditions
+from gputrain_emulator.storage.buckets import Conditions, Objects
 from gputrain_emulator.storage.content import Folder
-from gputrain_emulator.storage.listing import Wanted, page
-from gputrain_emulator.storage.multipart import split_multipart
-from gputrain_emulator.storage.objects import Objects
-from gputrain_emulator.storage.uploads import CHUNK, Session, Sessions
+from gputrain_emulator.storage.resources import Wanted, page
+from gputrain_emulator.storage.uploads import CHUNK, Session, Sessions, split_multipart
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from gputrain.quota import Verdict
 from gputrain.quota.model import limit_at
 from gputrain.quota.reader import QuotaReader, rows
 from gputrain_emulator import facts
-from gputrain_emulator.compute import disk_quota
+from gputrain_emulator.compute import reserve
 from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs
 from gputrain_emulator.vertex import offers
 from tests.laws.drawn import drawn
@@ -26,7 +26,7 @@ COMPUTE = sorted(
     {one.regional_metric for one in facts.gpu_quotas().values()}
     | {one.preemptible_metric for one in facts.gpu_quotas().values()}
     | {"CPUS", "PREEMPTIBLE_CPUS", "GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS", "GPUS_PER_GPU_FAMILY"}
-    | set(disk_quota.METRICS.values()) - {""}
+    | set(reserve.METRICS.values()) - {""}
 )
 VERTEX = sorted(
     {one.vertex_metric for one in facts.gpu_quotas().values()}
@@ -101,7 +101,7 @@ def needs_of(project, service, shape, model, nodes, region):
                 for one, need in charges.items() if one]  # fmt: skip
     machine = facts.machines()[shape.machine_type]
     one = vm_needs(project, region, machine, shape.gpu.accelerator_type, shape.api_gpu_count, word)
-    disk = Key(project=project, metric=disk_quota.METRICS[shape.machine.boot_disk_types[0]], region=region)
+    disk = Key(project=project, metric=reserve.METRICS[shape.machine.boot_disk_types[0]], region=region)
     return [(key, need * nodes) for key, need in (*one, (disk, DISK_GIB))]
 
 

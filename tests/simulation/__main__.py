@@ -1,4 +1,4 @@
-"""Runs schedules: ``python -m tests.simulation --seeds 0:500``; ``--replay 17 --shrink`` shows one, cut down.
+"""Runs schedules: ``python -m tests.simulation --seeds 0:500``; ``--replay 17`` shows one.
 
 A process of its own, because gputrain is loaded with the simulation's time and threads.
 """
@@ -24,7 +24,6 @@ def main():
         plant(asked.plant)
     logging.getLogger("gputrain").setLevel(logging.CRITICAL)
     from tests.simulation.draws import drawn
-    from tests.simulation.shrink import shrunk
     from tests.simulation.world import World
 
     with tempfile.TemporaryDirectory() as folder:
@@ -38,14 +37,9 @@ def main():
 
         if asked.named:
             return _named(lived)
-        if asked.least:
-            from tests.simulation.least import show
-
-            return show(lived)
         if asked.replay is None:
             return _many(asked, lambda seed: lived(drawn(seed, asked.backends)))
-        schedule = drawn(asked.replay, asked.backends)
-        _show(lived(shrunk(schedule, lived) if asked.shrink else schedule))
+        _show(lived(drawn(asked.replay, asked.backends)))
         return 0
 
 
@@ -98,8 +92,6 @@ def _arguments():
     parser.add_argument("--backends", default="compute,vertex,both", type=lambda text: tuple(text.split(",")))
     parser.add_argument("--replay", type=int)
     parser.add_argument("--named", action="store_true", help="the schedules that broke a promise once")
-    parser.add_argument("--least", action="store_true", help="clients with least permission, and less")
-    parser.add_argument("--shrink", action="store_true")
     parser.add_argument(
         "--plant", default="", help="load gputrain with a fault of tests/simulation/planted.py"
     )

@@ -27,11 +27,6 @@ class Life:
     by: str = ""
     """Who ended it."""
 
-    @property
-    def has_failed(self):
-        """Whether it was never there: no room, no quota."""
-        return self.end == "fail"
-
 
 class Lives(Ledger):
     """The clouds' ledger, which also keeps the lives of what bears one job's name."""
@@ -82,14 +77,3 @@ class Lives(Ledger):
                 if last - since > OVERLAP_S:
                     found.append((one, other, since, last))
         return found
-
-    def halves(self):
-        """Gangs of VMs of which only a part came: from when until when that part cost money."""
-        gangs = {}
-        for one in self.all:
-            if "/instances/" in one.machine:
-                gangs.setdefault(one.nonce, []).append(one)
-        for gang in gangs.values():
-            came = [one for one in gang if not one.has_failed]
-            if came and len(came) < len(gang):
-                yield min(one.since for one in came), max(one.until for one in came)

@@ -17,8 +17,6 @@ class Tally:
         self.slowest = (0.0, None)
         self.longest = (0.0, -1, "")
         """The call that took the most of its bound: the share, the seed, and what it was."""
-        self.halves = []
-        """Seconds that half a gang was there after the call that asked for it, and the seed."""
         self._began = time.perf_counter(), time.process_time()
 
     def add(self, seed, world, took_s):
@@ -27,9 +25,6 @@ class Tally:
         self.slowest = max(self.slowest, (took_s, seed))
         for share, told in world.truth.waits:
             self.longest = max(self.longest, (share, seed, told))
-        left = halves_left(world)
-        if left:
-            self.halves.append((max(left), seed))
         self.reached.update(reached(world))
         for one in world.truth.violations:
             self.broken[one.law].append((seed, one.what))
@@ -45,35 +40,12 @@ class Tally:
             lines.append(f"{law:33} | {self.count:9} | {len(seeds):10} | {slowest}")
             lines += [f"    seeds {' '.join(map(str, seeds[:20]))}"] if seeds else []
             lines += [f"    seed {seed}: {what[-700:]}" for seed, what in self.broken[law][:3]]
-        lines += ["", *self._times()]
+        lines += ["", f"longest wait for its bound: {self.longest[2]} (seed {self.longest[1]})"]
         told = ", ".join(f"{what} {count}" for what, count in sorted(self.reached.items()))
         lines += textwrap.wrap(f"of {self.count} schedules: {told}", 80)
         speed = f"{self.count / took_s:.1f} schedules a second"
         speed += f", {self.count / cpu_s:.1f} a second of the processor"
         return "\n".join([*lines, speed])
-
-    def _times(self):
-        """The longest wait, and how soon half a gang was gone."""
-        yield f"longest wait for its bound: {self.longest[2]} (seed {self.longest[1]})"
-        if self.halves:
-            ordered = sorted(self.halves)
-            p99_s = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))][0]
-            slowest = ", ".join(f"{seed} ({left_s:.0f} s)" for left_s, seed in ordered[:-4:-1])
-            yield f"half a gang gone after the call: p99 {p99_s:.0f} s of {len(ordered)} schedules"
-            yield f"    the slowest seeds: {slowest}"
-
-
-def halves_left(world):
-    """How long each half of a gang cost money after the last call had ended that may have asked for it.
-
-    A client that was killed has ended no call: what it left is judged by the other laws.
-    """
-    found = []
-    for since, until in world.cloud.ledger.halves():
-        asked = [act.ended_at for act in world.truth.acts if act.began_at <= since <= act.ended_at]
-        if asked:
-            found.append(max(0.0, until - max(asked)))
-    return found
 
 
 def reached(world):

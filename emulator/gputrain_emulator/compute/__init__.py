@@ -12,12 +12,9 @@ from gputrain_emulator.compute import (
     networks,
     operations,
     places,
-    resizing,
     templates,
-    vpc,
 )
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.state import COMPUTE, Compute
 
 SERVICES = (COMPUTE,)
 

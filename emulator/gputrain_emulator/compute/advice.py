@@ -8,8 +8,7 @@ from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import refusals
 from gputrain_emulator.compute.links import last, link
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.state import COMPUTE, Compute
 
 Json = dict[str, Any]
 

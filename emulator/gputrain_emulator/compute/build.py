@@ -8,7 +8,7 @@ from typing import Any
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import compute_time
-from gputrain_emulator.compute import checks, disk_quota, disks, images, networks, refusals, reserve, rules
+from gputrain_emulator.compute import checks, disks, images, networks, refusals, reserve
 from gputrain_emulator.compute.links import fingerprint, last, link, relative
 from gputrain_emulator.compute.state import Compute, Vm, VmKey
 from gputrain_emulator.errors import ApiError
@@ -30,7 +30,7 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     _refuse_taken_name(compute, (project, zone, name))
     checks.labels(properties.get("labels", {}), f"{at}.labels")
     checks.metadata(properties.get("metadata", {}), f"{at}.metadata")
-    rules.attachments(properties, at)
+    checks.attachments(properties, at)
     machine = checks.machine_type(compute, properties.get("machineType", ""), zone, at, bare=bare)
     wanted = properties.get("guestAccelerators", [])
     kind, gpus = checks.accelerators(compute, project, zone, machine, wanted)
@@ -56,7 +56,7 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     reserve.choose(compute, vm, affinity)
     attached = _disks(compute, vm, properties.get("disks", []), at)
     vm.resource = _document(call, vm, properties, attached)
-    vm.needs += disk_quota.of_attached(vm)
+    vm.needs += reserve.of_attached(vm)
     return vm
 
 
@@ -126,7 +126,7 @@ def _times(vm: Vm, scheduling: Mapping[str, Any]) -> None:
     if "maxRunDuration" in scheduling:
         vm.max_run_s = float(scheduling["maxRunDuration"].get("seconds", 0))
     vm.action_at_expiry = scheduling.get("instanceTerminationAction", "STOP")
-    vm.restarts = bool(rules.scheduling(scheduling, bool(vm.gpus))["automaticRestart"])
+    vm.restarts = bool(checks.completed_scheduling(scheduling, bool(vm.gpus))["automaticRestart"])
 
 
 def _disks(compute: Compute, vm: Vm, wanted: list[Json], at: str) -> list[Json]:
@@ -135,9 +135,9 @@ def _disks(compute: Compute, vm: Vm, wanted: list[Json], at: str) -> list[Json]:
 
 def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:
     wanted = {key: value for key, value in disk.items() if key != "initializeParams"}
-    attached = rules.completed(wanted, index)
+    attached = checks.completed(wanted, index)
     if disk.get("type") == "SCRATCH":
-        return {**attached, "diskSizeGb": str(rules.LOCAL_SSD_GB)}
+        return {**attached, "diskSizeGb": str(checks.LOCAL_SSD_GB)}
     params = disk.get("initializeParams")
     if params is None:
         raise ApiError.unimplemented("compute.instances.insert with an existing disk")
@@ -181,7 +181,7 @@ def place_disks(compute: Compute, vm: Vm) -> None:
             "creationTimestamp": vm.resource["creationTimestamp"],
             **disks.document(f"{vm.scope}/diskTypes/{kind}", disk["diskSizeGb"], image),
         }
-        compute.quotas.take(disk_quota.of_disk(compute.resources["disks"][source]))
+        compute.quotas.take(reserve.of_disk(compute.resources["disks"][source]))
         compute.world.ledger.write(
             "create", source, caller=vm.caller, detail=f"{disk['diskSizeGb']} GB {kind}"
         )
@@ -206,7 +206,7 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], attached: list[
         "labels": labels,
         "labelFingerprint": fingerprint(labels),
         "metadata": {**metadata, "fingerprint": fingerprint(metadata.get("items", []))},
-        "scheduling": rules.scheduling(properties.get("scheduling", {}), bool(vm.gpus)),
+        "scheduling": checks.completed_scheduling(properties.get("scheduling", {}), bool(vm.gpus)),
         "disks": attached,
         "networkInterfaces": networks.interfaces(
             compute, vm.project, vm.zone, properties.get("networkInterfaces", [])

@@ -7,24 +7,17 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import (
-    checks,
-    disk_quota,
-    documents,
-    filters,
-    refusals,
-)
+from gputrain_emulator.compute import checks, documents, filters, refusals, reserve
 from gputrain_emulator.compute.links import fingerprint, link
 from gputrain_emulator.compute.operations import mutation
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute, Operation
+from gputrain_emulator.compute.state import COMPUTE, Compute, Operation
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
 
 
 def _free_gigabytes(call: Call, disk: Json) -> None:
-    call.world.part(Compute).quotas.release(disk_quota.of_disk(disk))
+    call.world.part(Compute).quotas.release(reserve.of_disk(disk))
 
 
 documents.register("disks", "disk", "disk", at_delete=_free_gigabytes)

@@ -10,8 +10,7 @@ from gputrain_emulator.clock import compute_time, parse_time
 from gputrain_emulator.compute import checks, filters, operations, refusals
 from gputrain_emulator.compute.links import link
 from gputrain_emulator.compute.operations import mutation
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute, Operation
+from gputrain_emulator.compute.state import COMPUTE, Compute, Operation
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]

@@ -9,8 +9,7 @@ from typing import Any
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import filters, refusals
 from gputrain_emulator.compute.links import in_project, link
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.state import COMPUTE, Compute
 
 FAMILIES = {
     "debian-cloud": (r"debian-1[123](-arm64)?", 10),

@@ -12,8 +12,7 @@ from gputrain_emulator.compute import build, checks, filters, lifecycle, operati
 from gputrain_emulator.compute.links import fingerprint, last
 from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.refusals import OperationError
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute, Operation, Vm
+from gputrain_emulator.compute.state import COMPUTE, Compute, Operation, Vm
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]

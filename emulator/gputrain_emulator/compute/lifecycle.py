@@ -7,7 +7,7 @@ from functools import partial
 
 from gputrain_emulator import facts
 from gputrain_emulator.clock import compute_time
-from gputrain_emulator.compute import addresses, disk_quota, operations, refusals, reserve
+from gputrain_emulator.compute import networks, operations, refusals, reserve
 from gputrain_emulator.compute.links import relative
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.state import Compute, Vm
@@ -28,7 +28,7 @@ def admit(compute: Compute, vm: Vm) -> OperationError | None:
     """Take capacity and quota for ``vm``, looked at in this order, or say what is missing."""
     short = reserve.capacity_error(compute, vm)
     if short is None:
-        exceeded = compute.quotas.exceeded((*vm.needs, *disk_quota.of_new(vm)))
+        exceeded = compute.quotas.exceeded((*vm.needs, *reserve.of_new(vm)))
         if exceeded is not None:
             return refusals.quota_later(exceeded)
         compute.quotas.take(vm.needs)
@@ -49,7 +49,7 @@ def appear(compute: Compute, vm: Vm, status: str) -> None:
 def provision(compute: Compute, vm: Vm, done: Done) -> None:
     """From PROVISIONING over STAGING to RUNNING; ``done(None)`` at the end."""
     vm.unfinished = done
-    addresses.give_outside(compute, vm.resource)
+    networks.give_outside(compute, vm.resource)
     _set_status(compute, vm, "PROVISIONING")
 
     def stage() -> None:
@@ -193,7 +193,7 @@ def terminated(compute: Compute, vm: Vm) -> None:
     compute.world.ledger.write("stop", vm.path)
     vm.resource["lastStopTimestamp"] = compute_time(compute.world.clock.now())
     release(compute, vm)
-    addresses.take_outside(vm.resource)
+    networks.take_outside(vm.resource)
     vm.resource.get("resourceStatus", {}).pop("scheduling", None)
     vm.resource["cpuPlatform"] = _NO_PLATFORM
     _set_status(compute, vm, "TERMINATED")
@@ -220,7 +220,7 @@ def _bury(compute: Compute, vm: Vm) -> None:
     for disk in vm.resource.get("disks", ()):
         name, disks = relative(disk.get("source", "")), compute.resources["disks"]
         if disk.get("autoDelete") and name in disks:
-            compute.quotas.release(disk_quota.of_disk(disks.pop(name)))
+            compute.quotas.release(reserve.of_disk(disks.pop(name)))
             compute.world.ledger.write("delete", name)
         elif name in disks:
             disks[name].pop("users", None)

@@ -1,18 +1,102 @@
-"""Networks and subnetworks: every project has ``default``, with a subnetwork in each region."""
+"""Networks, subnetworks, firewall rules and the addresses of VMs; every project has ``default``.
+
+Source: compute v1 reference, "Create an A3 Ultra or A4 instance" and "Cloud NGFW for RoCE VPC networks", read
+2026-11-22. Sentences are Google's where public threads show them.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import zlib
 from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import addresses, documents, refusals
+from gputrain_emulator.compute import documents, refusals
 from gputrain_emulator.compute.links import fingerprint, in_project, last, link, relative
-from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.compute.operations import mutation
+from gputrain_emulator.compute.state import Compute, Operation
 
 Json = dict[str, Any]
+
+_FIRST_HOST = 2
+"""Google keeps the first two addresses of a range, and the last two."""
+_OUTSIDE = ipaddress.ip_network("198.18.0.0/15")
+"""Addresses that the internet does not route (RFC 2544), for external ones."""
+
+AUTO_RANGES = {
+    "us-central1": 128, "europe-west1": 132, "us-west1": 138, "asia-east1": 140, "us-east1": 142,
+    "asia-northeast1": 146, "asia-southeast1": 148, "us-east4": 150, "australia-southeast1": 152,
+    "europe-west2": 154, "europe-west3": 156, "southamerica-east1": 158, "asia-south1": 160,
+    "northamerica-northeast1": 162, "europe-west4": 164, "europe-north1": 166, "us-west2": 168,
+    "asia-east2": 170, "europe-west6": 172, "asia-northeast2": 174, "asia-northeast3": 178, "us-west3": 180,
+    "us-west4": 182, "asia-southeast2": 184, "europe-central2": 186, "northamerica-northeast2": 188,
+    "asia-south2": 190, "australia-southeast2": 192, "southamerica-west1": 194, "us-east5": 202,
+    "europe-west9": 200, "us-south1": 206, "me-west1": 208, "me-central2": 216,
+}  # fmt: skip
+"""Second byte of 10.x.0.0/20, the range of a region's subnetwork in a network of auto mode.
+
+us-central1 was seen in public threads; the others are Google's as remembered, unverified. No two are one.
+"""
+
+
+def inside(compute: Compute, subnetwork: Json, wanted: str, field: str) -> str:
+    """A free address of a subnetwork; ``wanted`` if it is one.
+
+    Raises ApiError 400 for an address of elsewhere, or one that is taken.
+    """
+    network = ipaddress.ip_network(subnetwork["ipCidrRange"])
+    link = subnetwork["selfLink"]
+    if wanted:
+        if not _is_in(wanted, network):
+            sentence = f"IP address must be in the range {network} of the subnetwork."
+            raise refusals.invalid(f"{field}.networkIP", wanted, sentence)
+        if wanted in _taken(compute, link):
+            raise refusals.invalid(f"{field}.networkIP", wanted, "IP address is in use.")
+        return wanted
+    hosts = network.num_addresses - _FIRST_HOST - 2
+    for _ in range(hosts):
+        serial = compute.addresses[link]
+        compute.addresses[link] += 1
+        address = str(network[_FIRST_HOST + serial % hosts])
+        if serial < hosts or address not in _taken(compute, link):
+            return address
+    sentence = f"The subnetwork {subnetwork['name']} has no free addresses left."
+    raise refusals.invalid(f"{field}.subnetwork", link, sentence)
+
+
+def _is_in(address: str, network: Any) -> bool:
+    try:
+        return ipaddress.ip_address(address) in network
+    except ValueError:
+        return False
+
+
+def _taken(compute: Compute, subnetwork: str) -> set[str]:
+    return {
+        str(nic["networkIP"])
+        for vm in compute.vms.values()
+        for nic in vm.resource.get("networkInterfaces", ())
+        if nic["subnetwork"] == subnetwork
+    }
+
+
+def give_outside(compute: Compute, resource: Json) -> None:
+    """An external address for every interface that asks for one and has none."""
+    for nic in resource.get("networkInterfaces", ()):
+        for config in nic.get("accessConfigs", ()):
+            if "natIP" not in config:
+                serial = compute.addresses[""]
+                compute.addresses[""] += 1
+                config["natIP"] = str(_OUTSIDE[1 + serial % (_OUTSIDE.num_addresses - 2)])
+
+
+def take_outside(resource: Json) -> None:
+    """External addresses go back when their machine is off; those inside stay."""
+    for nic in resource.get("networkInterfaces", ()):
+        for config in nic.get("accessConfigs", ()):
+            config.pop("natIP", None)
 
 
 def interfaces(compute: Compute, project: str, zone: str, wanted: list[Json]) -> list[Json]:
@@ -68,7 +152,7 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
         "name": f"nic{index}",
         "network": link(network),
         "subnetwork": link(subnetwork),
-        "networkIP": addresses.inside(compute, below, nic.get("networkIP", ""), field),
+        "networkIP": inside(compute, below, nic.get("networkIP", ""), field),
         "stackType": "IPV4_ONLY",
     }
     if nic.get("accessConfigs"):
@@ -105,7 +189,7 @@ def _subnetwork(compute: Compute, path: str) -> Json | None:
         "compute#subnetwork",
         network=link(f"{project}/global/networks/default"),
         region=link(f"{project}/regions/{region}"),
-        ipCidrRange=f"10.{addresses.AUTO_RANGES[region]}.0.0/20",
+        ipCidrRange=f"10.{AUTO_RANGES[region]}.0.0/20",
         privateIpGoogleAccess=True,
     )
 
@@ -175,3 +259,160 @@ def _default_subnetwork(call: Call) -> list[Json]:
 documents.register("networks", "network", "network", deletes=False, usual=_default_network)
 documents.register("subnetworks", "subnetwork", "subnetwork", deletes=False, usual=_default_subnetwork)
 documents.register("routers", "router", "router", deletes=False)
+
+
+MTU = 1300, 8896
+WITH_RDMA = {"a3-ultragpu-8g": "-vpc-roce", "a4-highgpu-8g": "-vpc-roce", "a4x-highgpu-4g": "-vpc-roce",
+             "a4x-maxgpu-4g-metal": "-vpc-roce-metal"}  # fmt: skip
+"""Machines whose zones have network profiles, and how those end."""
+
+
+def profiles() -> dict[str, str]:
+    """The zone of every network profile by its name."""
+    return {
+        f"{zone}{end}": zone
+        for machine, end in WITH_RDMA.items()
+        for zone in facts.zones()
+        if facts.offered(machine, zone)
+    }
+
+
+def _profile(call: Call, name: str) -> Json:
+    path = f"projects/{call.owner.id}/global/networkProfiles/{name}"
+    if name not in profiles():
+        raise refusals.not_found(path)
+    location = {"name": profiles()[name], "scope": "ZONE"}
+    features = {
+        "interfaceTypes": ["MRDMA"],
+        "allowMultiNicInSameNetwork": "MULTI_NIC_IN_SAME_NETWORK_ALLOWED",
+        "allowAutoModeSubnet": "AUTO_MODE_SUBNET_BLOCKED",
+    }
+    return {
+        "kind": "compute#networkProfile",
+        "name": name,
+        "location": location,
+        "features": features,
+        "selfLink": link(path),
+    }
+
+
+documents.register(
+    "networkProfiles",
+    "networkProfile",
+    "network_profile",
+    deletes=False,
+    usual=lambda call: [_profile(call, name) for name in sorted(profiles())],
+)
+
+
+@mutation("compute.networks.insert", permission="compute.networks.create")
+def insert_network(call: Call) -> Operation:
+    """A network: in auto mode with a subnetwork in each region, in custom mode with none."""
+    body, compute = call.body, call.world.part(Compute)
+    mtu, is_auto = int(body.get("mtu", 0)), bool(body.get("autoCreateSubnetworks"))
+    if mtu and not MTU[0] <= mtu <= MTU[1]:
+        raise refusals.invalid("resource.mtu", mtu, f"Must be between {MTU[0]} and {MTU[1]}.")
+    if body.get("name") == "default":
+        raise refusals.already_exists(f"projects/{call.owner.id}/global/networks/default")
+    more: Json = {"autoCreateSubnetworks": is_auto, "mtu": mtu or 1460}
+    if body.get("networkProfile"):
+        more["networkProfile"] = _profile(call, last(body["networkProfile"]))["selfLink"]
+        if is_auto:
+            sentence = "A network with a network profile cannot be in auto subnet mode."
+            raise refusals.invalid("resource.autoCreateSubnetworks", "true", sentence)
+    operation = documents.create(call, "networks", "network", **more)
+    if is_auto:
+        for region, second in AUTO_RANGES.items():
+            if region in facts.regions():
+                add_subnetwork(
+                    compute, call.owner.id, region, body["name"], body["name"], f"10.{second}.0.0/20"
+                )
+    return operation
+
+
+@mutation("compute.subnetworks.insert", permission="compute.subnetworks.create")
+def insert_subnetwork(call: Call) -> Operation:
+    """A subnetwork of a network in custom mode, in a range that no other has."""
+    body, compute = call.body, call.world.part(Compute)
+    path = in_project(body.get("network", ""), call.owner.id)
+    network = find(compute, path)
+    if network is None:
+        raise refusals.invalid(
+            "resource.network", body.get("network", ""), "The referenced network resource cannot be found."
+        )
+    zone = profiles().get(last(network.get("networkProfile", "")))
+    if zone and zone.rpartition("-")[0] != call.params["region"]:
+        sentence = "Network profile only allows resource creation in location"
+        raise refusals.invalid("resource.region", call.params["region"], f"{sentence} {zone}.")
+    _check_range(compute, path, body.get("ipCidrRange", ""))
+    more = {"network": link(path), "privateIpGoogleAccess": bool(body.get("privateIpGoogleAccess"))}
+    return documents.create(call, "subnetworks", "subnetwork", **more)
+
+
+def _check_range(compute: Compute, network: str, wanted: str) -> None:
+    field = "resource.ipCidrRange"
+    try:
+        asked = ipaddress.ip_network(wanted)
+    except ValueError:
+        raise refusals.invalid(field, wanted, "Must be a CIDR address range.") from None
+    if asked.version != 4 or asked.prefixlen > 29 or not asked.is_private:
+        raise refusals.invalid(field, wanted, "Must be a private IPv4 range of at least 8 addresses.")
+    for other in compute.resources["subnetworks"].values():
+        is_beside = other["network"] == link(network)
+        if is_beside and asked.overlaps(ipaddress.ip_network(other["ipCidrRange"])):
+            where = last(other["region"])
+            sentence = f"Invalid IPCidrRange: {wanted} conflicts with existing subnetwork '{other['name']}' in region '{where}'."  # noqa: E501
+            raise refusals.invalid(field, wanted, sentence)
+
+
+@mutation("compute.firewalls.insert", permission="compute.firewalls.create")
+def insert_firewall(call: Call) -> Operation:
+    """A rule of a network; a RoCE network takes none."""
+    body, compute = call.body, call.world.part(Compute)
+    path = in_project(body.get("network") or "global/networks/default", call.owner.id)
+    network = find(compute, path)
+    if network is None:
+        raise refusals.invalid(
+            "resource.network", body.get("network", ""), "The referenced network resource cannot be found."
+        )
+    if network.get("networkProfile"):
+        sentence = "Firewall rules are not allowed by the network profile of the network."
+        raise refusals.invalid("resource.network", body["network"], sentence)
+    if bool(body.get("allowed")) is bool(body.get("denied")):
+        sentence = "Either allowed or denied must be specified, and not both."
+        raise refusals.invalid("resource.allowed", "", sentence)
+    for source in body.get("sourceRanges", ()):
+        if not _is_range(source):
+            raise refusals.invalid("resource.sourceRanges", source, "Must be a CIDR range.")
+    more = {"direction": "INGRESS", "priority": 1000, "disabled": False}
+    usual = {name: body.get(name, value) for name, value in more.items()}
+    return documents.create(call, "firewalls", "firewall", network=link(path), **usual)
+
+
+def _is_range(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _usual_rules(call: Call) -> list[Json]:
+    """What Google makes for ``default``: its VMs reach each other, and SSH reaches them."""
+    scope = f"projects/{call.owner.id}/global"
+    every = [{"IPProtocol": "tcp", "ports": ["0-65535"]}, {"IPProtocol": "udp", "ports": ["0-65535"]}]
+    rows = (
+        ("internal", "10.128.0.0/9", [*every, {"IPProtocol": "icmp"}]),
+        ("ssh", "0.0.0.0/0", [{"IPProtocol": "tcp", "ports": ["22"]}]),
+    )
+    return [
+        {
+            "kind": "compute#firewall", "name": f"default-allow-{name}", "direction": "INGRESS",
+            "network": link(f"{scope}/networks/default"), "sourceRanges": [source], "allowed": allowed,
+            "disabled": False, "priority": 65534, "selfLink": link(f"{scope}/firewalls/default-allow-{name}"),
+        }
+        for name, source, allowed in rows
+    ]  # fmt: skip
+
+
+documents.register("firewalls", "firewall", "firewall", deletes=False, usual=_usual_rules)

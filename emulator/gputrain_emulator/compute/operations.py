@@ -13,8 +13,7 @@ from gputrain_emulator.clock import compute_time, parse_time
 from gputrain_emulator.compute import filters, refusals
 from gputrain_emulator.compute.links import link
 from gputrain_emulator.compute.refusals import OperationError
-from gputrain_emulator.compute.service import COMPUTE
-from gputrain_emulator.compute.state import Compute, Operation
+from gputrain_emulator.compute.state import COMPUTE, Compute, Operation
 from gputrain_emulator.faults import OperationFails, Phase
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import checks, documents, images, refusals, rules
+from gputrain_emulator.compute import checks, documents, images, refusals
 from gputrain_emulator.compute.links import fingerprint
 from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.state import Compute, Operation
@@ -41,14 +41,14 @@ def insert_template(call: Call) -> Operation:
         raise refusals.invalid(f"{AT}.networkInterfaces", "", "At least one network interface is required.")
     checks.labels(properties.get("labels", {}), f"{AT}.labels")
     checks.metadata(properties.get("metadata", {}), f"{AT}.metadata")
-    rules.attachments(properties, AT)
+    checks.attachments(properties, AT)
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", machine):
         raise refusals.invalid(f"{AT}.machineType", machine, "Must be the name of a machine type.")
     wanted = properties.get("scheduling", {})
     if (
-        "maxRunDuration" in wanted or rules.model_of(wanted) != "FLEX_START"
+        "maxRunDuration" in wanted or checks.model_of(wanted) != "FLEX_START"
     ):  # a resize request brings its own
-        checks.run_limits(wanted, rules.model_of(wanted), f"{AT}.scheduling")
+        checks.run_limits(wanted, checks.model_of(wanted), f"{AT}.scheduling")
     for accelerator in properties.get("guestAccelerators", []):
         if not accelerator.get("acceleratorType") or int(accelerator.get("acceleratorCount", 0)) < 1:
             raise refusals.invalid(
@@ -71,7 +71,7 @@ def _completed(properties: Json) -> Json:
     metadata = properties.get("metadata", {})
     return {
         **properties,
-        "disks": [rules.completed(disk, index) for index, disk in enumerate(properties["disks"])],
+        "disks": [checks.completed(disk, index) for index, disk in enumerate(properties["disks"])],
         "metadata": {
             "kind": "compute#metadata",
             **metadata,
@@ -81,5 +81,5 @@ def _completed(properties: Json) -> Json:
             {"kind": "compute#networkInterface", "name": f"nic{index}", **nic}
             for index, nic in enumerate(properties["networkInterfaces"])
         ],
-        "scheduling": rules.scheduling(properties.get("scheduling", {}), bool(gpus)),
+        "scheduling": checks.completed_scheduling(properties.get("scheduling", {}), bool(gpus)),
     }

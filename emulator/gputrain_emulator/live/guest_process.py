@@ -32,7 +32,6 @@ class Setup:
     disk: its folder; what the guest writes lands there, and lasts as long as the folder.
     hosts: the file that the guest sees as /etc/hosts.
     replaced: paths inside -> files of this computer that stand there instead.
-    engine: what its container engine is started with (`podman.settings`); None: it has none.
     walls: own namespaces and file system; without them a container is an ordinary process.
     stop_grace_s: between SIGTERM to all and SIGKILL to what is left, when the guest goes down in order.
     """
@@ -43,7 +42,6 @@ class Setup:
     hosts: Path
     environment: Mapping[str, str]
     replaced: Mapping[str, str] = field(default_factory=dict)
-    engine: Mapping[str, object] | None = None
     walls: bool = True
     stop_grace_s: float = 90.0
     argv: Sequence[str] = ()

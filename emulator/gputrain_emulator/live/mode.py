@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from gputrain_emulator import gcloud
 from gputrain_emulator.folders import OwnFolder, remove
@@ -51,8 +52,6 @@ class LiveMode(Runtime):
         world: of an emulator with a wall clock.
         cluster_names: how CLUSTER_SPEC spells replicas.
         hosts: more names that virtual machines find, with their addresses on this computer; a registry's.
-        in_images: folders of this computer, Python packages for one, that every container of a virtual
-            machine sees read-only, as if its image held them.
         allow_unconfined: where the kernel gives no namespaces, run replicas as ordinary processes of this
             user, with all that this user can reach.
         userland: an image of this computer's Podman that virtual machines boot, with its systemd and
@@ -74,7 +73,6 @@ class LiveMode(Runtime):
         *,
         cluster_names: ClusterNames = ClusterNames.ADDRESSES,
         hosts: Mapping[str, str] | None = None,
-        in_images: Sequence[str] = (),
         allow_unconfined: bool = False,
         userland: str = "",
     ) -> None:
@@ -86,7 +84,6 @@ class LiveMode(Runtime):
         self.world = world
         self.cluster_names = cluster_names
         self.hosts = dict(hosts or {})
-        self.in_images = tuple(in_images)
         self.allow_unconfined = allow_unconfined
         world.callers.lock()
         self._token = world.callers.issue(Caller(email="guest"))
@@ -211,7 +208,6 @@ class LiveMode(Runtime):
                 metadata=metadata,
                 buckets=self._buckets,
                 environment=self._environment(),
-                in_images=self.in_images,
             )
         return Userland(
             vm=vm,
@@ -221,7 +217,7 @@ class LiveMode(Runtime):
             metadata=metadata,
             buckets=self._buckets,
             network=self._network,
-            base_url=self.world.base_url,
+            shown=[urlsplit(self.world.base_url).netloc, *(f"{ip}:80" for ip in self.hosts.values())],
             environment=self._environment(),
         )
 

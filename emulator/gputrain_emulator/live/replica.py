@@ -16,7 +16,7 @@ from gputrain_emulator.live import standins
 from gputrain_emulator.live.engine import Engine, long_values
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.guest_process import PATH, Guest, GuestError, Setup, why_no_walls
-from gputrain_emulator.logging.entries import SEVERITIES
+from gputrain_emulator.logging import SEVERITIES
 
 MAX_LINE = 256 * 1024  # what a log entry holds; the log agent cuts longer lines
 EXIT_NO_START = 127

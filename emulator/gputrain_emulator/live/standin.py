@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gputrain_emulator.live import gcsfuse, podman, standins, vm_metadata
+from gputrain_emulator.live import gcsfuse, standins, vm_metadata
 from gputrain_emulator.live.addresses import serve_metadata
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
@@ -34,12 +34,9 @@ class StandIn:
     buckets: GcsFolder
     environment: Mapping[str, str]
     """What every script sees beside the machine's own variables."""
-    in_images: Sequence[str] = ()
-    """Folders of this computer that its containers see as if their images held them."""
     _server: MetadataServer | None = None
 
     def __post_init__(self) -> None:
-        self._cgroup = podman.cgroup_of(str(self.vm.resource["id"]))
         (self.folder / "disk").mkdir(parents=True, exist_ok=True)
 
     @property
@@ -71,12 +68,7 @@ class StandIn:
             now = self.compute.world.clock.now()
         self.buckets.sync()
         mounted = {f"{MOUNTS}/{one.name}": str(one) for one in self.buckets.path.iterdir() if one.is_dir()}
-        replaced, engine = self._container_engine()
-        replaced |= standins.write(
-            self.folder / "standins",
-            gpus=gpus(self.vm.accelerator, self.vm.gpus),
-            docker=podman.client(self._cgroup, gpus=self.vm.gpus, refusal=podman.why_no_engine()),
-        )
+        replaced = standins.write(self.folder / "standins", gpus=gpus(self.vm.accelerator, self.vm.gpus))
         assert self._server is not None
         return Setup(
             kind="vm",
@@ -91,17 +83,7 @@ class StandIn:
                 "GCE_METADATA_IP": self._server.host,
             },
             replaced={**replaced, **mounted, gcsfuse.BUCKETS: str(self.buckets.path)},
-            engine=engine,
             startup_script=scripts.get("startup-script"),
             shutdown_script=scripts.get("shutdown-script"),
             booted_at=now,
         )
-
-    def _container_engine(self) -> tuple[dict[str, str], dict[str, Any] | None]:
-        """The paths inside that it needs, and how it is started; None where this computer has none."""
-        if podman.why_no_engine() is not None:
-            return {}, None
-        # the machine's own names: they change when other machines come and go
-        volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in self.in_images)]
-        places = podman.write(self.folder / "engine", self.folder / "images", volumes=volumes)
-        return places, podman.settings(self._cgroup)

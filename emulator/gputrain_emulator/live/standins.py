@@ -55,19 +55,23 @@ fi
 """
 
 
-def write(folder: Path, *, gpus: Sequence[Mapping[str, object]], docker: str = "") -> dict[str, str]:
+NO_DOCKER = """#!/bin/sh
+echo "docker: this emulated machine runs no containers; give live mode a userland that machines boot" >&2
+exit 125
+"""
+
+
+def write(folder: Path, *, gpus: Sequence[Mapping[str, object]]) -> dict[str, str]:
     """Write the stand-ins into `folder`; which path of a guest each of them replaces.
 
     gpus: one mapping a GPU with `name` and `memory_mib`, what nvidia-smi will tell of.
-    docker: the text of that program, beside which NVIDIA's toolkit lies; "" leaves this computer's own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     texts = dict.fromkeys(POWER_COMMANDS, POWER)
     texts["nvidia-smi"] = _program("nvidia_smi.py", json.dumps(list(gpus)))
     texts["systemd-run"] = _program("systemd_run.py")
     texts["gcsfuse"] = _program("gcsfuse.py")
-    if docker:
-        texts["docker"], texts["nvidia-ctk"] = docker, "#!/bin/sh\n"
+    texts["docker"] = NO_DOCKER
     for name, text in {**texts, "python": _PYTHON, "python3": _PYTHON}.items():
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(0o755)

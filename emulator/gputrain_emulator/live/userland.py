@@ -13,12 +13,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from gputrain_emulator.live import gcsfuse, podman, standins
 from gputrain_emulator.live.gcs_folder import GcsFolder
@@ -80,8 +79,8 @@ class Userland:
     hosts: Path
     metadata: Metadata
     network: Network
-    base_url: str
-    """Where the emulated services listen on this computer, and are found inside."""
+    shown: Sequence[str]
+    """Addresses of this computer, with their ports, that are found inside too: the emulated services'."""
     buckets: GcsFolder
     environment: Mapping[str, str]
     """What every unit sees."""
@@ -92,7 +91,7 @@ class Userland:
     _disks: LocalSsds | None = None
 
     def __post_init__(self) -> None:
-        self.name = podman.cgroup_of(str(self.vm.resource["id"]))
+        self.name = f"gputrain-emulator-{os.getpid()}-{self.vm.resource['id']}"
 
     @property
     def address(self) -> str:
@@ -124,8 +123,9 @@ class Userland:
     def _create(self) -> None:
         self._plug = plug = self.network.plug_in(self.address)
         self._server = plug.listening(lambda: MetadataServer(self.metadata, METADATA, 80))
-        url = urlsplit(self.base_url)
-        plug.show(str(url.hostname), int(url.port or 80))
+        for address in self.shown:
+            host, _, port = address.rpartition(":")
+            plug.show(host.strip("[]"), int(port))
         machine = str(self.vm.resource["machineType"]).rpartition("/")[2]
         self._disks = disks = LocalSsds(self.folder / "disks", machine)
         done = subprocess.run(

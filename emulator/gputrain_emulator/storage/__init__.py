@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gputrain_emulator.storage import upload_service
-from gputrain_emulator.storage.refusals import too_fast
+from gputrain_emulator.storage.buckets import too_fast
 from gputrain_emulator.storage.service import SERVICE
-from gputrain_emulator.storage.state import Storage
+from gputrain_emulator.storage.uploads import Storage
 
 __all__ = ["SERVICES", "Storage", "too_fast", "upload_service"]
 

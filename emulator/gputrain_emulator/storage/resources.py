@@ -1,15 +1,22 @@
-"""Buckets and objects as the JSON API prints them."""
+"""Buckets, objects, lists of objects and their bytes as the JSON API answers them."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from email.utils import formatdate
 from typing import Any
 from urllib.parse import quote
 
-from gputrain_emulator.storage import settings
-from gputrain_emulator.storage.buckets import Bucket, Stored
-from gputrain_emulator.storage.conditions import etag
+from gputrain_emulator.call import Reply
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.storage import buckets
+from gputrain_emulator.storage.buckets import Bucket, Objects, Stored, etag, invalid
 
 
 def object_resource(stored: Stored, base_url: str) -> dict[str, Any]:
@@ -43,7 +50,7 @@ def object_resource(stored: Stored, base_url: str) -> dict[str, Any]:
 
 def bucket_resource(bucket: Bucket, base_url: str) -> dict[str, Any]:
     """`storage#bucket`."""
-    kind = settings.location_type(bucket.location)
+    kind = buckets.location_type(bucket.location)
     return {
         "kind": "storage#bucket",
         "id": bucket.name,
@@ -66,3 +73,137 @@ def bucket_resource(bucket: Bucket, base_url: str) -> dict[str, Any]:
 def _milliseconds(when: float) -> str:
     text = datetime.fromtimestamp(when, timezone.utc).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
+
+
+MAX_PAGE = 1000
+_LAST = "\U0010ffff"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a list call asks for."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    start: str = ""
+    end: str = ""
+    include_trailing_delimiter: bool = False
+    page_size: int = MAX_PAGE
+    page_token: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    items: tuple[Stored, ...]
+    prefixes: tuple[str, ...]
+    next_token: str
+
+
+def page(objects: Objects, bucket: str, wanted: Wanted) -> Page:
+    """One page, in the order of names; objects and prefixes count alike towards its size."""
+    last = decode(wanted.page_token)
+    items: list[Stored] = []
+    prefixes: list[str] = []
+    size = min(wanted.page_size or MAX_PAGE, MAX_PAGE)
+    for stored in _within(objects.walk(bucket, max(wanted.prefix, wanted.start, last)), wanted):
+        if stored.name <= last:  # of the pages before, or in a folder that is told
+            continue
+        folder = _folder(stored.name, wanted)
+        if len(items) + len(prefixes) >= size:
+            return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=encode(last))
+        if folder:
+            prefixes.append(folder)
+        if not folder or (wanted.include_trailing_delimiter and stored.name == folder):
+            items.append(stored)
+        last = folder + _LAST if folder else stored.name
+    return Page(items=tuple(items), prefixes=tuple(prefixes), next_token="")
+
+
+def encode(name: str) -> str:
+    """The token of a page that begins after a name."""
+    return base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode()
+
+
+def decode(token: str) -> str:
+    """What was encoded; 400 for a token that is none."""
+    try:
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeError, ValueError):
+        raise invalid("Invalid value for pageToken.") from None
+
+
+def _within(found: Iterable[Stored], wanted: Wanted) -> Iterable[Stored]:
+    for stored in found:
+        if not stored.name.startswith(wanted.prefix):
+            if stored.name > wanted.prefix:
+                return
+            continue
+        if wanted.end and stored.name >= wanted.end:
+            return
+        yield stored
+
+
+def _folder(name: str, wanted: Wanted) -> str:
+    if not wanted.delimiter:
+        return ""
+    at = name.find(wanted.delimiter, len(wanted.prefix))
+    return name[: at + len(wanted.delimiter)] if at >= 0 else ""
+
+
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+_TOLD = {
+    "cacheControl": "Cache-Control",
+    "contentDisposition": "Content-Disposition",
+    "contentLanguage": "Content-Language",
+}
+
+
+def download(stored: Stored, headers: Mapping[str, str]) -> Reply:
+    """All bytes, or those of the `Range`."""
+    kind = str(stored.fields.get("contentType") or "application/octet-stream")
+    answered = _headers(stored)
+    size = stored.content.size
+    span = _span(headers.get("range", ""), size)
+    if span is None:
+        return Reply(body=stored.content.read(), content_type=kind, headers=answered)
+    start, end = span
+    answered["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    return Reply(
+        status=206, body=stored.content.read(start, end - start), content_type=kind, headers=answered
+    )
+
+
+def _headers(stored: Stored) -> dict[str, str]:
+    content = stored.content
+    hashes = f"crc32c={content.crc32c}" + (f",md5={content.md5}" if content.md5 else "")
+    told = {name: str(stored.fields[key]) for key, name in _TOLD.items() if stored.fields.get(key)}
+    return {
+        "X-Goog-Hash": hashes,
+        "X-Goog-Generation": str(stored.generation),
+        "X-Goog-Metageneration": str(stored.metageneration),
+        "X-Goog-Stored-Content-Encoding": "identity",
+        "X-Goog-Stored-Content-Length": str(content.size),
+        "X-Goog-Storage-Class": stored.storage_class,
+        "Last-Modified": formatdate(stored.updated, usegmt=True),
+        "ETag": etag(stored.generation, stored.metageneration),
+        "Accept-Ranges": "bytes",
+        **told,
+    }
+
+
+def _span(text: str, size: int) -> tuple[int, int] | None:
+    """The bytes a Range header asks for, as [start, end); None for all of them."""
+    found = _RANGE.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        return None
+    first, last = found.groups()
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+    if start >= size or end <= start:
+        raise ApiError(
+            416, "Request range not satisfiable", reason="requestedRangeNotSatisfiable",
+            headers={"Content-Range": f"bytes */{size}"},
+        )  # fmt: skip
+    return start, end

@@ -8,14 +8,21 @@ from typing import Any
 from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.errors import Style
 from gputrain_emulator.routes import Service
-from gputrain_emulator.storage import media, settings
-from gputrain_emulator.storage.buckets import Buckets, Stored
-from gputrain_emulator.storage.conditions import Conditions, number
-from gputrain_emulator.storage.listing import Wanted, decode, encode, page
-from gputrain_emulator.storage.objects import Objects, Part
-from gputrain_emulator.storage.refusals import invalid, no_bucket, not_carried_out, required
-from gputrain_emulator.storage.resources import bucket_resource, object_resource
-from gputrain_emulator.storage.state import Storage
+from gputrain_emulator.storage import buckets, resources
+from gputrain_emulator.storage.buckets import (
+    Buckets,
+    Conditions,
+    Objects,
+    Part,
+    Stored,
+    invalid,
+    no_bucket,
+    not_carried_out,
+    number,
+    required,
+)
+from gputrain_emulator.storage.resources import Wanted, bucket_resource, decode, encode, object_resource, page
+from gputrain_emulator.storage.uploads import Storage
 from gputrain_emulator.world import Project, permission_denied, unknown_project
 
 SERVICE = Service(name="storage", style=Style.STORAGE, is_tabled=True)
@@ -106,7 +113,7 @@ def get_storage_layout(call: Call) -> dict[str, Any]:
         "kind": "storage#storageLayout",
         "bucket": bucket.name,
         "location": bucket.location,
-        "locationType": settings.location_type(bucket.location),
+        "locationType": buckets.location_type(bucket.location),
     }
 
 
@@ -168,7 +175,7 @@ def get_object(call: Call) -> Answer:
         conditions=conditions_of(call),
     )
     if call.query_all.get("alt", [""])[-1] == "media":
-        return media.download(stored, call.headers)
+        return resources.download(stored, call.headers)
     return object_resource(stored, call.base_url)
 
 

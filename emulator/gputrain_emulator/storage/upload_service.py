@@ -9,14 +9,11 @@ from urllib.parse import quote
 from gputrain_emulator import messages, schema
 from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.storage.conditions import Conditions
+from gputrain_emulator.storage.buckets import Conditions, invalid, required
 from gputrain_emulator.storage.content import Content
-from gputrain_emulator.storage.multipart import split_multipart
-from gputrain_emulator.storage.refusals import invalid, required
 from gputrain_emulator.storage.resources import object_resource
 from gputrain_emulator.storage.service import SERVICE, Answer, check, chosen, conditions_of, may, may_replace
-from gputrain_emulator.storage.state import Storage
-from gputrain_emulator.storage.uploads import Session
+from gputrain_emulator.storage.uploads import Session, Storage, split_multipart
 
 MAX_UPLOAD = 5 << 40
 """Bytes of one request: as many as an object may have.

@@ -1,4 +1,4 @@
-"""Resumable uploads: their sessions, and the chunks they take."""
+"""What Cloud Storage holds in one emulated world, and its uploads: multipart bodies, resumable sessions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,58 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.storage.conditions import Conditions
-from gputrain_emulator.storage.content import Content, Draft
-from gputrain_emulator.storage.refusals import invalid
+from gputrain_emulator.folders import OwnFolder
+from gputrain_emulator.storage.buckets import Bucket, Conditions, Objects, invalid, not_carried_out
+from gputrain_emulator.storage.content import Content, Draft, Folder
+from gputrain_emulator.world import World
+
+_BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^\s;]+))""")  # gcloud sends the single quotes
+_HEAD, _TAIL = 2 << 20, 1 << 10
+"""Bytes from the beginning in which the second part begins, and before the end in which the last one ends."""
+
+
+def split_multipart(content_type: str, body: bytes) -> tuple[bytes, str, memoryview]:
+    """The metadata, media type and media of a multipart/related body.
+
+    Lines end in CRLF as RFC 2046 has it, or in LF alone, which gcloud sends and Google takes. The last
+    boundary is the closing one, so that an object may hold what looks like one.
+    """
+    found = _BOUNDARY.search(content_type)
+    if not content_type.startswith("multipart/") or found is None:
+        raise invalid("Malformed multipart body: the boundary is missing.")
+    mark = b"--" + str(found.group(found.lastindex or 0)).encode()
+    head, tail = bytes(body[:_HEAD]), bytes(body[-_TAIL:])
+    end = b"\r\n" if head.startswith(mark + b"\r\n") else b"\n"
+    second, closing = head.find(end + mark), tail.rfind(end + mark)
+    last = len(body) - len(tail) + closing
+    if not head.startswith(mark) or second < 0 or closing < 0 or last <= second:
+        raise invalid("Malformed multipart body: two parts are needed.")
+    if not tail[closing:].removeprefix(end + mark).startswith(b"--"):
+        raise invalid("Malformed multipart body: the closing boundary is missing.")
+    _, metadata = _part(memoryview(body)[len(mark) : second], end)
+    headers, media = _part(memoryview(body)[second + len(end + mark) : last], end)
+    return bytes(metadata), headers.get("content-type", ""), media
+
+
+def _part(part: memoryview, end: bytes) -> tuple[dict[str, str], memoryview]:
+    start = len(end) if bytes(part[: len(end)]) == end else 0
+    head, separator, _ = bytes(part[start : start + _HEAD]).partition(end + end)
+    if not separator:
+        raise invalid("Malformed multipart body: a part has no headers.")
+    headers = {}
+    for line in head.decode("latin-1").splitlines():
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    data = part[start + len(head + separator) :]
+    encoding = headers.get("content-transfer-encoding", "binary")
+    if encoding.lower() not in ("binary", "7bit", "8bit"):
+        raise not_carried_out(f"A part with Content-Transfer-Encoding: {encoding}")
+    return headers, data
+
 
 CHUNK = 256 * 1024  # only whole multiples of this are kept of a chunk that is not the last
 
@@ -118,3 +164,38 @@ def _read_range(content_range: str, body: bytes | memoryview) -> tuple[int | Non
             f"ending at offset {last}) according to the Content-Range header."
         )
     return (None if first is None else int(first)), (None if total == "*" else int(total))
+
+
+class Storage:
+    """What handlers and tests share; the folder goes away with the emulator."""
+
+    def __init__(self, world: World) -> None:
+        self._kept: OwnFolder | None = None
+        self.world = world
+        self.objects = Objects(Folder(self._place), world.clock.now)
+        self.buckets = self.objects.buckets
+        self.uploads = Sessions()
+
+    def add_bucket(self, name: str, *, location: str = "us-central1", project: str = "") -> Bucket:
+        """A bucket of a project, the first one unless another is named."""
+        owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
+        if owner is None:
+            raise LookupError(f"no such project: {project}")
+        return self.buckets.add(name, project=owner.id, project_number=owner.number, location=location)
+
+    def location(self, bucket: str) -> str | None:
+        """Where a bucket is, None where there is none of that name."""
+        return next((found.location for found in self.buckets.all() if found.name == bucket), None)
+
+    def break_next_chunk(self, kept_bytes: int) -> None:
+        """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
+        self.uploads.break_next_chunk(kept_bytes)
+
+    def close(self) -> None:
+        """Remove the folder; safe to call twice."""
+        if self._kept is not None:
+            self._kept.close()
+
+    def _place(self) -> Path:
+        self._kept = OwnFolder()
+        return self._kept.path

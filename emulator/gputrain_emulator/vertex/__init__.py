@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from gputrain_emulator.vertex.endings import Ending, OverQuota, Settings
-from gputrain_emulator.vertex.job import Job
 from gputrain_emulator.vertex.service import SERVICE
 from gputrain_emulator.vertex.state import Vertex
-from gputrain_emulator.vertex.states import Fate, State
+from gputrain_emulator.vertex.states import Ending, Fate, Job, OverQuota, Settings, State
 
 __all__ = [
     "SERVICES",

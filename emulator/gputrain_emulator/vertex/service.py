@@ -15,12 +15,9 @@ from gputrain_emulator.routes import Service
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import machines, offers
 from gputrain_emulator.vertex.checks import InvalidJobError, Place, check, listed
-from gputrain_emulator.vertex.job import Job
-from gputrain_emulator.vertex.listing import matcher, page_of
-from gputrain_emulator.vertex.resource import custom_job, picked, with_defaults
-from gputrain_emulator.vertex.shares import needs_of
+from gputrain_emulator.vertex.listing import custom_job, matcher, page_of, picked, with_defaults
 from gputrain_emulator.vertex.state import Vertex
-from gputrain_emulator.vertex.states import TERMINAL, Ask
+from gputrain_emulator.vertex.states import TERMINAL, Ask, Job, needs_of
 
 SERVICE = Service("aiplatform", Style.PLATFORM, is_tabled=True)
 

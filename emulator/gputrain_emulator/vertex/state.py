@@ -1,4 +1,4 @@
-"""Every custom job of the emulated world, and what can be done to them."""
+"""Every custom job of the emulated world, what they compete for, and what can be done to them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import Any
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.logging import Logs
 from gputrain_emulator.quotas import Key, Quotas
-from gputrain_emulator.vertex.endings import Ending, Endings, Settings
-from gputrain_emulator.vertex.job import Job
-from gputrain_emulator.vertex.life import Life
-from gputrain_emulator.vertex.shares import Link, Shares
-from gputrain_emulator.vertex.states import TERMINAL, Ask, Fate, Phase, State
+from gputrain_emulator.vertex.states import (
+    TERMINAL,
+    Ask,
+    Ending,
+    Endings,
+    Fate,
+    Job,
+    Life,
+    Link,
+    Phase,
+    Settings,
+    Shares,
+    State,
+)
 from gputrain_emulator.world import Project, World
 
 SAID = {
@@ -68,12 +77,6 @@ class Vertex:
         with self.world.lock:
             self.shares.stock[region, machine_type] = count
 
-    def add_persistent_resource(self, name: str, *, region: str, project: str = "") -> None:
-        """A persistent resource that jobs may name; it exists as a name only."""
-        with self.world.lock:
-            owner = project or next(iter(self.world.projects))
-            self.persistent_resources.add((owner, region, name))
-
     # jobs
 
     def create(
@@ -88,11 +91,9 @@ class Vertex:
             document=document,
             **rest,
         )
-        link = Link(self.shares, job, self.world)
         job.life = Life(
             ask=ask,
-            capacity=link,
-            runner=link,
+            link=Link(self.shares, job, self.world),
             endings=Endings(project_number=project.number, job_id=job.id, region=region),
             settings=self.settings,
             fate=self._fate_of(document["displayName"]),

@@ -1,4 +1,4 @@
-"""Clouds whose VMs run containers in a real engine: Podman and runc, with images from a real registry.
+"""Clouds whose VMs boot and run containers in a real engine: Podman and runc, with images of a real registry.
 
 Without the engine everything here is skipped, with the reason; `make engine` installs it on Debian.
 """
@@ -14,8 +14,7 @@ import pytest
 import gputrain_emulator
 from gputrain import ComputeEngine
 from gputrain_emulator.compute import networks
-from gputrain_emulator.live import LiveMode
-from gputrain_emulator.live.podman import why_no_engine
+from gputrain_emulator.live import LiveMode, why_no_userland
 from gputrain_emulator.storage import Storage
 from tests.machines.containers import image, registry
 
@@ -32,7 +31,10 @@ if "fail" in sys.argv:
     raise ValueError("the loss is no number")
 """
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
-REASON = why_no_engine() or (None if registry.PROGRAM else "docker-registry is not installed (`make engine`)")
+USERLAND = "local/gce-vm-engine:1"
+REASON = why_no_userland(USERLAND) or (
+    None if registry.PROGRAM else "docker-registry is not installed (`make engine`)"
+)
 
 
 def pytest_collection_modifyitems(items):
@@ -44,22 +46,15 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="package", autouse=True)
 def nothing_is_left():
-    """After the last test here no mount and no control group is ours."""
-    before = traces()
+    """After the last test here no mount is ours; those of other folders are others'."""
+    before = mounts()
     yield
-    assert traces() == before
+    assert mounts() == before
 
 
-def traces():
-    """What an engine might leave behind on this computer; mounts of other folders are others'."""
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    ours = {line for line in mounts if tempfile.gettempdir() in line}
-    return ours, control_groups(f"gputrain-emulator-{os.getpid()}-")
-
-
-def control_groups(beginning):
-    """Those whose names begin so; what vanishes while one looks is passed over, as `Path.glob` does not."""
-    return {name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names if name.startswith(beginning)}
+def mounts():
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {line for line in lines if tempfile.gettempdir() in line}
 
 
 def packages():
@@ -93,7 +88,7 @@ def cloud(images):
         door = registry.ArtifactRegistry(running, images)
         running.registry = door
         running.endpoints.registry = f"http://{door.address}"
-        running.attach(LiveMode(running.world, hosts={HOST: door.address}, in_images=packages()))
+        running.attach(LiveMode(running.world, userland=USERLAND, hosts={HOST: door.address}))
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         networks.add_nat(running.compute, "my-project", "us-central1")  # docker comes from beyond Google
         quick = running.compute.settings

@@ -22,12 +22,6 @@ def test_what_broke_a_promise_once_breaks_none_today():
     assert code == 0, told
 
 
-@pytest.mark.timeout(900)
-def test_whoever_lacks_a_permission_is_told_which_and_nothing_is_left_running():
-    code, told = simulated("--least", limit_s=880)
-    assert code == 0, told
-
-
 def test_one_seed_is_one_schedule():
     first, second = (simulated("--replay", "8", limit_s=140) for _ in range(2))
     assert first == second

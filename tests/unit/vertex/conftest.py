@@ -9,9 +9,8 @@ import pytest
 from gputrain import Trainer
 from gputrain.backends.vertex import VertexAI
 from gputrain.google import LABEL_ATTEMPT, LABEL_JOB, LABEL_OWNER, Objects
-from gputrain_emulator.vertex.endings import Ending
 from gputrain_emulator.vertex.state import Vertex
-from gputrain_emulator.vertex.states import Ask, Fate, State as Theirs
+from gputrain_emulator.vertex.states import Ask, Ending, Fate, State as Theirs
 from tests.support.clouds import REGION, emulated
 from tests.unit.vertex.runs import Runs
 

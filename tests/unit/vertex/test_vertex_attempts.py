@@ -13,8 +13,7 @@ from gputrain.jobstore import Launch, RecordError
 from gputrain.lifecycle import State
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.vertex.endings import Ending
-from gputrain_emulator.vertex.states import Fate, State as Theirs
+from gputrain_emulator.vertex.states import Ending, Fate, State as Theirs
 from tests.unit.vertex.runs import REGIONS, result
 
 CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list", "get"))

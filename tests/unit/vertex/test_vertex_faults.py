@@ -19,8 +19,7 @@ from gputrain.errors import (
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.vertex.endings import OverQuota
-from gputrain_emulator.vertex.states import Fate
+from gputrain_emulator.vertex.states import Fate, OverQuota
 
 CREATE = "aiplatform.customJobs.create"
 METRIC = "custom_model_training_nvidia_l4_gpus"

@@ -5,8 +5,7 @@ import pytest
 from gputrain.causes import CAUSES
 from gputrain.errors import JobFailedError, Scope
 from gputrain.trainer import Trainer
-from gputrain_emulator.vertex.endings import Ending
-from gputrain_emulator.vertex.states import Fate, State as Theirs
+from gputrain_emulator.vertex.states import Ending, Fate, State as Theirs
 
 REGION = "us-central1"
 ACCOUNT = "train@my-project.iam.gserviceaccount.com"

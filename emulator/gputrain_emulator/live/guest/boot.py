@@ -28,7 +28,6 @@ class Processes:
         self.environment: dict[str, str] = config["environment"]
         self.stop_grace_s: float = config["stop_grace_s"]
         self.walls: bool = config["walls"]
-        self.engine: int = config.get("engine_pid", 0)
         self.exits: dict[int, int] = {}
         os.environ["PATH"] = self.environment["PATH"]  # where posix_spawnp looks
 
@@ -63,12 +62,6 @@ class Processes:
             time.sleep(0.002)
 
     def _signal_all(self, number: int) -> None:
-        if self.engine and number == signal.SIGTERM:  # containers are the engine's to stop
-            spared = set(descendants(self.engine))
-            for pid in descendants(1):
-                if pid not in spared:
-                    send(pid, number)
-            return
         if not self.walls:  # without a pid namespace "every process" would be this computer's
             for pid in descendants(os.getpid()):
                 send(pid, number)

@@ -14,7 +14,7 @@ import select
 import signal
 from typing import Any
 
-from . import cgroups, engine, kernel, walls
+from . import kernel, walls
 from .boot import Container, Machine, descendants, send
 
 
@@ -26,7 +26,6 @@ def main(path: str) -> None:
         config["failed_fd"], "w", closefd=True
     )  # read by the emulator: empty and closed is success
     os.set_inheritable(failed.fileno(), False)
-    groups = cgroups.hierarchies() if config["engine"] else []
     try:
         if config["walls"]:
             walls.enter()
@@ -37,14 +36,9 @@ def main(path: str) -> None:
     wake = _wakeups()
     child = os.fork()
     if child == 0:
-        for descriptor in groups:
-            os.close(descriptor)
         _inner(config, failed)
     failed.close()
-    status = _outer(child, wake, walls_stand=config["walls"])
-    if config["engine"]:
-        cgroups.remove(config["engine"]["cgroup"], groups)
-    os._exit(status)
+    os._exit(_outer(child, wake, walls_stand=config["walls"]))
 
 
 def _inner(config: dict[str, Any], failed: Any) -> None:
@@ -53,8 +47,6 @@ def _inner(config: dict[str, Any], failed: Any) -> None:
         os.setsid()
         if config["walls"]:
             walls.build(config)
-            if config["engine"]:
-                config["engine_pid"] = engine.start(config["engine"], failed.fileno())
             kernel.drop_capabilities()
         else:
             kernel.adopt_orphans()

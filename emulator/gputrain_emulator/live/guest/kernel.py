@@ -64,21 +64,12 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 def make_read_only(target: str) -> None:
     """Make a mount and everything mounted below it read-only (mount_setattr, Linux 5.12)."""
-    _set_attributes(target, f"make {target} read-only", turned_on=MOUNT_ATTR_RDONLY)
-
-
-def make_writable(target: str) -> None:
-    """Undo `make_read_only`, in this mount namespace."""
-    _set_attributes(target, f"make {target} writable", turned_off=MOUNT_ATTR_RDONLY)
-
-
-def _set_attributes(target: str, what: str, *, turned_on: int = 0, turned_off: int = 0) -> None:
-    attributes = struct.pack("=QQQQ", turned_on, turned_off, 0, 0)
+    attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     done = _libc.syscall(
         SYS_MOUNT_SETATTR, AT_FDCWD, target.encode(), AT_RECURSIVE, buffer, ctypes.c_size_t(len(attributes))
     )
-    _check(done, what)
+    _check(done, f"make {target} read-only")
 
 
 def pivot_root(new_root: str) -> str:
@@ -106,12 +97,12 @@ def adopt_orphans() -> None:
     _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def drop_capabilities(keep: frozenset[int] = KEPT_CAPABILITIES) -> None:
-    """Give up, for this process and all it starts, every capability outside `keep`.
+def drop_capabilities() -> None:
+    """Give up, for this process and all it starts, every capability outside `KEPT_CAPABILITIES`.
 
     What this process has not got it cannot keep: one that the kernel refuses is left out as well.
     """
-    keep = keep & _permitted()
+    keep = KEPT_CAPABILITIES & _permitted()
     for number in range(64):
         if number not in keep:
             _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # EINVAL beyond the kernel's last one

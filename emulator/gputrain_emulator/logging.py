@@ -1,0 +1,412 @@
+"""Cloud Logging v2: entries written, found again by filter and order, some of them late."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import itertools
+import json
+import re
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from gputrain_emulator import query
+from gputrain_emulator.call import Call
+from gputrain_emulator.clock import zulu_time
+from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.query import ORDER, FilterError, Leaf, Test
+from gputrain_emulator.rates import platform_rate_limited
+from gputrain_emulator.routes import Service
+from gputrain_emulator.world import Project, World, api_disabled, permission_denied, unknown_project
+
+SEVERITIES: Mapping[str, int] = {
+    "DEFAULT": 0,
+    "DEBUG": 100,
+    "INFO": 200,
+    "NOTICE": 300,
+    "WARNING": 400,
+    "ERROR": 500,
+    "CRITICAL": 600,
+    "ALERT": 700,
+    "EMERGENCY": 800,
+}
+
+_DAY, _HOUR = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
+_TIME = re.compile(rf"({_DAY})[Tt ]({_HOUR}:[0-9]{{2}})(?:\.([0-9]{{1,9}}))?([Zz]|[+-]{_HOUR})")
+_DATE = re.compile(_DAY)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def parse_ns(text: str) -> int:
+    """Nanoseconds since 1970 of an RFC 3339 time, or of a date alone; raises ValueError."""
+    if _DATE.fullmatch(text):
+        text += "T00:00:00Z"
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not an RFC 3339 time")
+    date, clock, fraction, zone = found.groups()
+    offset = "+00:00" if zone in "Zz" else zone
+    seconds = int(datetime.fromisoformat(f"{date}T{clock}{offset}").timestamp())
+    return seconds * 10**9 + int((fraction or "").ljust(9, "0"))
+
+
+def format_ns(time_ns: int) -> str:
+    """RFC 3339 in UTC with as many digits as are needed: 0, 3, 6 or 9."""
+    seconds, fraction = divmod(time_ns, 10**9)
+    text = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+    digits = f"{fraction:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{text}.{digits}Z" if digits else f"{text}Z"
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Entry:
+    """One entry; `document` is the LogEntry as JSON, `visible` when a reader may first see it."""
+
+    time_ns: int
+    insert_id: str
+    serial: int
+    document: Mapping[str, Any] = field(compare=False)
+    visible: float = field(compare=False)
+
+
+class LogBook:
+    """All entries of all projects. Its owner serialises access."""
+
+    def __init__(self) -> None:
+        self._by_parent: dict[str, list[Entry]] = {}
+        self._keys: set[tuple[str, int, str]] = set()
+        self._serials = itertools.count(1)
+
+    def add(self, parent: str, document: Mapping[str, Any], *, visible: float) -> None:
+        """Keep an entry of `parent` (`projects/p`); one of the same log, time and insertId is that one."""
+        serial = next(self._serials)
+        insert_id = str(document.get("insertId") or f"emulated{serial:012d}")
+        time_ns = parse_ns(str(document["timestamp"]))
+        key = (str(document["logName"]), time_ns, insert_id)
+        if key in self._keys:
+            return
+        self._keys.add(key)
+        kept = {**document, "insertId": insert_id, "timestamp": format_ns(time_ns)}
+        entry = Entry(time_ns=time_ns, insert_id=insert_id, serial=serial, document=kept, visible=visible)
+        insort(self._by_parent.setdefault(parent, []), entry)
+
+    def read(self, parents: tuple[str, ...], *, now: float, newest_first: bool = False) -> Iterator[Entry]:
+        """What can be seen at `now`, in the order of time."""
+        found = [entry for parent in parents for entry in self._by_parent.get(parent, ())]
+        if len(parents) > 1:
+            found.sort()
+        ordered = reversed(found) if newest_first else iter(found)
+        return (entry for entry in ordered if entry.visible <= now)
+
+
+_NAMES = """
+    logName resource timestamp receiveTimestamp severity insertId httpRequest labels operation trace spanId
+    traceSampled sourceLocation split textPayload jsonPayload protoPayload errorGroups metadata otel
+    apphub apphubDestination apphubSource
+"""
+_FIELDS = frozenset(_NAMES.split())  # LogEntry of the discovery document logging v2
+_TIMES = ("timestamp", "receiveTimestamp")
+_MAX_PATTERN = 1000
+
+
+def matcher(text: str) -> Test:
+    """A test of LogEntry documents; raises FilterError for what no entry could ever be asked."""
+    return query.compiled(text, _leaf)
+
+
+def _leaf(leaf: Leaf) -> Test:
+    if not leaf.operator:
+        wanted = ".".join(leaf.path).lower()
+        return lambda entry: any(wanted in str(value).lower() for value in _values(entry))
+    if leaf.operator == "(":
+        if leaf.path != ("log_id",):
+            raise FilterError(f"unknown function '{leaf.path[0]}'")
+        return lambda entry: _log_id(entry) == leaf.value
+    path = (_field(leaf.path), *leaf.path[1:])
+    if path[0] not in _FIELDS:
+        raise FilterError(f"Field not found: '{leaf.path[0]}'.")
+    if leaf.operator == ":" and leaf.value == "*" and not leaf.quoted:
+        return lambda entry: any(True for _ in _find(entry, path))
+    compare = _comparison(path[0], leaf.operator, leaf.value)
+    return lambda entry: any(compare(value) for value in _find(entry, path))
+
+
+def _comparison(name: str, operator: str, wanted: str) -> Callable[[Any], bool]:
+    if operator in ("=~", "!~"):
+        pattern = re.compile(_pattern(wanted))
+        return lambda value: (pattern.search(str(value)) is not None) is (operator == "=~")
+    if operator not in ORDER:
+        raise FilterError(f"unknown operator '{operator}'")
+    order = ORDER[operator]
+    if name == "severity":
+        level = _severity(wanted)
+        if level is None:
+            raise FilterError(f"Invalid severity '{wanted}'")
+        return lambda value: order(SEVERITIES.get(str(value), 0), level)
+    if name in _TIMES:
+        when = _time(wanted)
+        return lambda value: order(parse_ns(str(value)), when)
+    lower, number = wanted.lower(), _number(wanted)
+
+    def compare(value: Any) -> bool:
+        if isinstance(value, str):
+            return lower in value.lower() if operator == ":" else order(value.lower(), lower)
+        if isinstance(value, bool):
+            return order(str(value).lower(), lower)
+        if isinstance(value, (int, float)):
+            return operator == "!=" if number is None else order(value, number)
+        if isinstance(value, Mapping) and operator == ":":
+            return wanted in value
+        return lower in json.dumps(value).lower() if operator == ":" else False
+
+    return compare
+
+
+def _log_id(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("logName", "")).rpartition("/logs/")[2].replace("%2F", "/")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _find(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
+    """What lies at the path; lists along it are looked into, and a label's key may hold the dots itself."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _find(item, path)
+    elif not path:
+        yield value
+    elif isinstance(value, Mapping):
+        for taken in range(1, len(path) + 1):
+            key = ".".join(path[:taken])
+            if key in value:
+                yield from _find(value[key], path[taken:])
+
+
+def _values(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _values(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _values(item)
+    else:
+        yield value
+
+
+def _field(path: tuple[str, ...]) -> str:
+    head, *rest = path[0].split("_")
+    return head + "".join(part.title() for part in rest)
+
+
+def _severity(value: str) -> int | None:
+    if re.fullmatch("[0-9]{1,9}", value):
+        return int(value)
+    return SEVERITIES.get(value.upper())
+
+
+def _time(value: str) -> int:
+    try:
+        return parse_ns(value)
+    except ValueError:
+        raise FilterError(f"Invalid timestamp '{value}'") from None
+
+
+def _pattern(text: str) -> str:
+    try:
+        query.regular(text[:_MAX_PATTERN])
+    except ValueError:
+        raise FilterError(f"Invalid regular expression '{text}'") from None
+    return text[:_MAX_PATTERN]
+
+
+MAX_PAGE = 1000
+DEFAULT_PAGE = 50
+MAX_ENTRY_BYTES = 256 * 1024
+
+_LOG_NAME = re.compile(r"projects/([^/]+)/logs/[A-Za-z0-9/_.%-]{1,511}")
+
+SERVICE = Service(name="logging", style=Style.PLATFORM, is_tabled=True)
+
+
+class Logs:
+    """What the emulated cloud has logged.
+
+    Attributes:
+        delay_s: entries written from now on are seen by readers this much later, as ingestion takes its time.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.book = LogBook()
+        self.delay_s = 0.0
+
+    def write(
+        self,
+        project: Project,
+        log: str,
+        *,
+        resource: Mapping[str, Any],
+        text: str = "",
+        payload: Mapping[str, Any] | None = None,
+        severity: str = "DEFAULT",
+        labels: Mapping[str, str] | None = None,
+        time: float | None = None,
+        late_s: float | None = None,
+    ) -> None:
+        """Write one entry as the service itself does; `late_s` overrides `delay_s`."""
+        now = self.world.clock.now()
+        document = {
+            "logName": f"projects/{project.id}/logs/{log}",
+            "resource": dict(resource),
+            "timestamp": zulu_time(now if time is None else time),
+            "severity": severity,
+            "labels": dict(labels or {}),
+            **({"textPayload": text} if payload is None else {"jsonPayload": dict(payload)}),
+        }
+        self.add(project, document, late_s=late_s)
+
+    def add(self, project: Project, document: dict[str, Any], *, late_s: float | None = None) -> None:
+        """Keep a LogEntry document."""
+        now = self.world.clock.now()
+        document.setdefault("timestamp", zulu_time(now))
+        document["receiveTimestamp"] = zulu_time(now)
+        if document.get("severity") == "DEFAULT":
+            del document["severity"]  # the zero of an enum is not printed
+        delay = self.delay_s if late_s is None else late_s
+        self.book.add(project.id, document, visible=now + delay)
+
+
+@SERVICE.method("entries.list", permission="-")
+def list_entries(call: Call) -> dict[str, Any]:
+    asked = call.body
+    logs = call.world.part(Logs)
+    names = [*asked.get("resourceNames", ()), *(f"projects/{name}" for name in asked.get("projectIds", ()))]
+    if not names:
+        raise ApiError(400, "resource_names cannot be empty.")
+    projects = [_project(call, name, "logEntries.list") for name in names]
+    for project in projects:
+        if call.world.rates.count("reads", project.id, ""):
+            raise platform_rate_limited("logging", "reads", project.number)
+    wanted = _filter(asked.get("filter", ""))
+    newest_first = _order(asked.get("orderBy", ""))
+    size = asked.get("pageSize", 0)
+    if size < 0:
+        raise ApiError(400, "page_size must be greater than or equal to 0")
+    found = logs.book.read(
+        tuple(project.id for project in projects), now=call.world.clock.now(), newest_first=newest_first
+    )
+    after = _position(asked.get("pageToken", ""))
+    return _page(found, wanted, min(size or DEFAULT_PAGE, MAX_PAGE), after, newest_first=newest_first)
+
+
+@SERVICE.method("entries.write", permission="-")
+def write_entries(call: Call) -> dict[str, Any]:
+    asked = call.body
+    entries = [_whole(entry, asked) for entry in asked.get("entries", ())]
+    if not entries:
+        raise ApiError(400, "Log entries missing.")
+    projects = [_writable(call, entry) for entry in entries]
+    if not asked.get("dryRun"):
+        logs = call.world.part(Logs)
+        for project, entry in zip(projects, entries):
+            logs.add(project, entry)
+    return {}
+
+
+def _page(
+    found: Iterable[Entry],
+    wanted: Callable[[Mapping[str, Any]], bool],
+    size: int,
+    after: tuple[int, str, int] | None,
+    *,
+    newest_first: bool,
+) -> dict[str, Any]:
+    entries: list[Mapping[str, Any]] = []
+    last: Entry | None = None
+    for entry in found:
+        here = (entry.time_ns, entry.insert_id, entry.serial)
+        if after is not None and (here >= after if newest_first else here <= after):
+            continue
+        if not wanted(entry.document):
+            continue
+        if len(entries) == size and last is not None:
+            token = json.dumps([last.time_ns, last.insert_id, last.serial])
+            return {"entries": entries, "nextPageToken": base64.urlsafe_b64encode(token.encode()).decode()}
+        entries.append(entry.document)
+        last = entry
+    return {"entries": entries} if entries else {}
+
+
+def _position(token: str) -> tuple[int, str, int] | None:
+    if not token:
+        return None
+    try:
+        time_ns, insert_id, serial = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
+        return int(time_ns), str(insert_id), int(serial)
+    except (binascii.Error, ValueError, TypeError):
+        raise ApiError(400, "page_token is invalid") from None
+
+
+def _filter(text: str) -> Callable[[Mapping[str, Any]], bool]:
+    try:
+        return matcher(text)
+    except FilterError as error:
+        raise ApiError(400, f"Unparseable filter: {error}") from None
+
+
+def _order(text: str) -> bool:
+    words = text.split()
+    if words not in ([], ["timestamp"], ["timestamp", "asc"], ["timestamp", "desc"]):
+        raise ApiError(400, 'order_by must be one of "timestamp asc" or "timestamp desc"')
+    return words[1:] == ["desc"]
+
+
+def _whole(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with what the request says for all of them."""
+    labels = {**asked.get("labels", {}), **entry.get("labels", {})}
+    whole = {
+        "logName": asked.get("logName", ""),
+        "resource": asked.get("resource", {}),
+        **entry,
+        **({"labels": labels} if labels else {}),
+    }
+    if not _LOG_NAME.fullmatch(whole["logName"]):
+        raise ApiError(400, f"Log name '{whole['logName']}' is not valid.")
+    if not whole["resource"].get("type"):
+        raise ApiError(400, "A monitored resource must be specified for each log entry.")
+    size = len(json.dumps(whole))
+    if size > MAX_ENTRY_BYTES:
+        raise ApiError(400, f"Log entry with size {size / 1024:.1f}K exceeds maximum size of 256.0K")
+    return whole
+
+
+def _writable(call: Call, entry: Mapping[str, Any]) -> Project:
+    return _project(call, entry["logName"].partition("/logs/")[0], "logEntries.create")
+
+
+def _project(call: Call, name: str, permission: str) -> Project:
+    kind, _, ident = name.partition("/")
+    project = call.world.find_project(ident) if kind == "projects" else None
+    if project is None:
+        raise unknown_project(ident or name, Style.PLATFORM)
+    if "logging" not in project.apis:
+        raise api_disabled("logging", project, Style.PLATFORM)
+    if not call.caller.may(permission):
+        raise permission_denied(permission, f"projects/{project.id}", "logging", Style.PLATFORM, "")
+    return project
+
+
+__all__ = ["SERVICES", "Logs"]
+
+SERVICES = (SERVICE,)
