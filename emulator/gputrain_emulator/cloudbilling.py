@@ -218,7 +218,7 @@ MOST_PER_PAGE = 5000
 _COMPUTE_ENGINE = "6F81-5844-456A"
 
 
-@SERVICE.method("services.skus.list", permission="-")
+@SERVICE.method("cloudbilling.services.skus.list", permission="-")
 def list_skus(call: Call) -> dict[str, Any]:
     """The SKUs of one service, priced as of now."""
     _payer(call)
@@ -250,7 +250,7 @@ def _payer(call: Call) -> None:
             f"serviceusage.services.use permission, by visiting {url} and then retry. Propagation of the "
             "new permission may take a few minutes."
         )
-        facts = {"service": "googleapis.com", "consumer": f"projects/{named}"}
+        facts = {"service": "cloudbilling.googleapis.com", "consumer": f"projects/{named}"}
         raise ApiError(403, message, details=[error_info("USER_PROJECT_DENIED", "googleapis.com", **facts)])
     if "cloudbilling" not in project.apis:
         raise world.api_disabled("cloudbilling", project, Style.PLATFORM)

@@ -288,17 +288,17 @@ SERVICE = Service(name="cloudquotas", style=Style.PLATFORM)
 
 _PLACE = "projects/{project}/locations/{location}"
 _WISH = messages.declare(
-    "QuotaPreference",
-    """name:string dimensions:map@Entry quota_config:message@QuotaConfig etag:string
+    "cloudquotas.QuotaPreference",
+    """name:string dimensions:map@cloudquotas.Entry quota_config:message@cloudquotas.QuotaConfig etag:string
     create_time:message@google.protobuf.Timestamp update_time:message@google.protobuf.Timestamp
     service:string quota_id:string reconciling:bool justification:string contact_email:string""",
 )
 messages.declare(
-    "QuotaConfig",
+    "cloudquotas.QuotaConfig",
     """preferred_value:int64 state_detail:string granted_value:int64 trace_id:string
-    annotations:map@Entry request_origin:string""",
+    annotations:map@cloudquotas.Entry request_origin:string""",
 )
-messages.declare("Entry", "key:string value:string")
+messages.declare("cloudquotas.Entry", "key:string value:string")
 
 
 def _list_infos(call: Call) -> dict[str, Any]:

@@ -287,17 +287,17 @@ class Logs:
         self.book.add(project.id, document, visible=now + delay)
 
 
-@SERVICE.method("entries.list", permission="-")
+@SERVICE.method("logging.entries.list", permission="-")
 def list_entries(call: Call) -> dict[str, Any]:
     asked = call.body
     logs = call.world.part(Logs)
     names = [*asked.get("resourceNames", ()), *(f"projects/{name}" for name in asked.get("projectIds", ()))]
     if not names:
         raise ApiError(400, "resource_names cannot be empty.")
-    projects = [_project(call, name, "logEntries.list") for name in names]
+    projects = [_project(call, name, "logging.logEntries.list") for name in names]
     for project in projects:
-        if call.world.rates.count("reads", project.id, ""):
-            raise platform_rate_limited("logging", "reads", project.number)
+        if call.world.rates.count("logging.reads", project.id, ""):
+            raise platform_rate_limited("logging", "logging.reads", project.number)
     wanted = _filter(asked.get("filter", ""))
     newest_first = _order(asked.get("orderBy", ""))
     size = asked.get("pageSize", 0)
@@ -310,7 +310,7 @@ def list_entries(call: Call) -> dict[str, Any]:
     return _page(found, wanted, min(size or DEFAULT_PAGE, MAX_PAGE), after, newest_first=newest_first)
 
 
-@SERVICE.method("entries.write", permission="-")
+@SERVICE.method("logging.entries.write", permission="-")
 def write_entries(call: Call) -> dict[str, Any]:
     asked = call.body
     entries = [_whole(entry, asked) for entry in asked.get("entries", ())]
@@ -392,7 +392,7 @@ def _whole(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _writable(call: Call, entry: Mapping[str, Any]) -> Project:
-    return _project(call, entry["logName"].partition("/logs/")[0], "logEntries.create")
+    return _project(call, entry["logName"].partition("/logs/")[0], "logging.logEntries.create")
 
 
 def _project(call: Call, name: str, permission: str) -> Project:

@@ -1,5 +1,6 @@
 """From an emulated cloud's lists to a file that new processes answer from, and back by removing it."""
 
+import csv
 import json
 import os
 import shutil
@@ -108,6 +109,22 @@ def test_new_processes_answer_from_the_new_tables_until_they_are_removed(cloud, 
     assert answer(folder, "catalog.price('a3-highgpu-2g', 'us-central1', 'flex-start')").startswith("$9.")
     shutil.rmtree(folder)
     assert answer(folder, price) == before == "$0.71/h (2026-07-30)"
+
+
+def test_a_table_of_a_year_ago_is_brought_up_to_date(cloud, filled):
+    path = os.path.join(filled, "prices.csv")
+    with open(path) as file:
+        head, *rows = csv.reader(file)
+    was, dated = head.index("standard"), head.index("dated")
+    (row,) = (one for one in rows if one[:2] == ["g2-standard-4", "us-central1"])
+    today, right = row[dated], row[was]
+    row[was] = "9.876543"
+    with open(path, "w") as file:
+        csv.writer(file).writerows([head, *([*one[:dated], "2025-01-01", *one[dated + 1 :]] for one in rows)])
+    assert answer(filled, "catalog.price('g2-standard-4', 'us-central1')") == "$9.88/h (2025-01-01)"
+    refresh(access(cloud), folder=filled)
+    row = next(one for one in load.user_rows(filled, "prices") if one["what"] == "g2-standard-4")
+    assert (row["standard"], row["dated"]) == (right, today)
 
 
 def test_it_reports_what_changed_and_by_how_much(cloud, filled):
