@@ -123,8 +123,9 @@ def test_a_table_of_a_year_ago_is_brought_up_to_date(cloud, filled):
         csv.writer(file).writerows([head, *([*one[:dated], "2025-01-01", *one[dated + 1 :]] for one in rows)])
     assert answer(filled, "catalog.price('g2-standard-4', 'us-central1')") == "$9.88/h (2025-01-01)"
     refresh(access(cloud), folder=filled)
-    row = next(one for one in load.user_rows(filled, "prices") if one["what"] == "g2-standard-4")
-    assert (row["standard"], row["dated"]) == (right, today)
+    rows = {(one["what"], one["region"]): one for one in load.user_rows(filled, "prices")}
+    now = rows["g2-standard-4", "us-central1"]
+    assert (now["standard"], now["dated"]) == (right, today)
 
 
 def test_it_reports_what_changed_and_by_how_much(cloud, filled):
