@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -73,40 +72,23 @@ class Seen:
 
 
 class RequestLog:
-    """The last requests, oldest first: so many of them, and so many bytes of their bodies."""
+    """The last requests, oldest first, and as much of each body as ``body_bytes`` says."""
 
-    def __init__(self, *, size: int = 4096) -> None:
-        self.size = size
+    def __init__(self) -> None:
         self.body_bytes = 1 << 16
-        """How much of each body is kept."""
-        self.total_bytes = 32 << 20
-        """How much of all bodies together is kept; the oldest requests are forgotten for it."""
-        self._held = 0
-        self._seen: deque[Seen] = deque()
-        self._lock = threading.Lock()
+        self._seen: deque[Seen] = deque(maxlen=4096)
 
     def keep_everything(self) -> None:
         """Forget nothing, and cut nothing: for tests that judge every exchange."""
-        self.size = self.body_bytes = self.total_bytes = 1 << 40
+        self.body_bytes, self._seen = 1 << 40, deque()
 
     def append(self, seen: Seen) -> None:
         if max(len(seen.body), len(seen.reply)) > self.body_bytes:
             seen = replace(seen, body=seen.body[: self.body_bytes], reply=seen.reply[: self.body_bytes])
-        with self._lock:
-            self._seen.append(seen)
-            self._held += _bytes(seen)
-            while len(self._seen) > self.size or (self._held > self.total_bytes and len(self._seen) > 1):
-                self._held -= _bytes(self._seen.popleft())
+        self._seen.append(seen)
 
     def clear(self) -> None:
-        with self._lock:
-            self._seen.clear()
-            self._held = 0
+        self._seen.clear()
 
     def __iter__(self) -> Iterator[Seen]:
-        with self._lock:
-            return iter(list(self._seen))
-
-
-def _bytes(seen: Seen) -> int:
-    return len(seen.body) + len(seen.reply)
+        return iter(self._seen.copy())

@@ -71,19 +71,20 @@ def get_v3(call: Call) -> dict[str, Any]:
     permission="-",
     body=_TEST,
 )
-def test_v1(call: Call) -> dict[str, Any]:
-    return _tested(call)
-
-
 @RESOURCE_MANAGER.route(
-    "POST",
-    "/v3/projects/{project}:testIamPermissions",
-    "cloudresourcemanager.projects.testIamPermissions.v3",
-    permission="-",
-    body=_TEST,
-)
-def test_v3(call: Call) -> dict[str, Any]:
-    return _tested(call)
+    "POST", "/v3/projects/{project}:testIamPermissions",
+    "cloudresourcemanager.projects.testIamPermissions.v3", permission="-", body=_TEST,
+)  # fmt: skip
+def test_permissions(call: Call) -> dict[str, Any]:
+    """Those of the asked ones that the caller has."""
+    asked = call.body.get("permissions", [])
+    if not asked or len(asked) > MAX_PERMISSIONS:
+        raise ApiError(400, f"Between 1 and {MAX_PERMISSIONS} permissions are needed, got {len(asked)}.")
+    for permission in asked:
+        if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9_-]+){2,}", permission):
+            raise ApiError(400, f"Permission {permission} is not valid.")
+    held = [permission for permission in asked if call.caller.may(permission)]
+    return {"permissions": held} if held else {}
 
 
 @IAM.route("GET", "/v1/projects/{owner}/serviceAccounts/{account}", "iam.serviceAccounts.get")
@@ -111,7 +112,8 @@ def get_account(call: Call) -> dict[str, Any]:
 )
 def test_account(call: Call) -> dict[str, Any]:
     _account(call)
-    return _tested(call)
+    held: dict[str, Any] = test_permissions(call)
+    return held
 
 
 @SECRETS.route(
@@ -131,17 +133,6 @@ def access_secret(call: Call) -> dict[str, Any]:
         "name": f"projects/{project.number}/secrets/{secret}/versions/{number}",
         "payload": {"data": base64.b64encode(data).decode(), "dataCrc32c": str(crc32c(data))},
     }
-
-
-def _tested(call: Call) -> dict[str, Any]:
-    asked = call.body.get("permissions", [])
-    if not asked or len(asked) > MAX_PERMISSIONS:
-        raise ApiError(400, f"Between 1 and {MAX_PERMISSIONS} permissions are needed, got {len(asked)}.")
-    for permission in asked:
-        if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9_-]+){2,}", permission):
-            raise ApiError(400, f"Permission {permission} is not valid.")
-    held = [permission for permission in asked if call.caller.may(permission)]
-    return {"permissions": held} if held else {}
 
 
 def _account(call: Call) -> tuple[str, Project]:

@@ -1,9 +1,9 @@
 """The filters of Google's lists: text in, a test of a document out.
 
 It is Google's AIP-160 grammar as cloud.google.com/logging/docs/view/logging-query-language describes it
-(read 2026-11-20): `NOT` binds tightest, then `OR`, then `AND`; two terms side by side are an `AND`;
-`--` starts a comment; a field path may hold quoted parts; `field=(a OR b)` spreads over its values. Compute
-Engine's older `name eq REGEX` is read too. What a leaf means is the list's own: see `compiled`.
+(read 2026-11-20), without functions, comments and lists of values: `NOT` binds tightest, then `OR`, then
+`AND`; two terms side by side are an `AND`; a field path may hold quoted parts. Compute Engine's older
+`name eq REGEX` is read too. What a leaf means is the list's own: see `compiled`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-_BLANK = re.compile(r"(?:\s|--[^\n]*)*")
+_BLANK = re.compile(r"\s*")
 _QUOTED = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 _PART = rf"(?:{_QUOTED}|[^\s()\"'=<>!:,.]+)"
 _PATH = re.compile(rf"{_PART}(?:\.{_PART})*", re.DOTALL)
@@ -41,13 +41,11 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leaf:
-    """`path operator value`, a bare word (no operator), or `path(value)` (operator `(`)."""
+    """`path operator value`, or a bare word (no operator)."""
 
     path: tuple[str, ...]
     operator: str = ""
     value: str = ""
-    quoted: bool = False
-    """Tells `"*"` from `*`."""
 
 
 Test = Callable[[Any], bool]
@@ -63,17 +61,14 @@ def compiled(text: str, meaning: Meaning) -> Test:
     reader = _Reader(text, meaning)
     if reader.at_end():
         return lambda _: True
-    test = reader.conjunction(0, None)
+    test = reader.conjunction(0)
     if not reader.at_end():
         raise reader.error()
     return test
 
 
 class _Reader:
-    """Recursive descent over the text; `at` is how far it has been read.
-
-    `over` is the path and the operator that a list of values in brackets spreads over.
-    """
+    """Recursive descent over the text; `at` is how far it has been read."""
 
     def __init__(self, text: str, meaning: Meaning) -> None:
         self.text, self.meaning = text, meaning
@@ -83,54 +78,40 @@ class _Reader:
         self.skip_blank()
         return self.at >= len(self.text)
 
-    def conjunction(self, depth: int, over: Leaf | None) -> Test:
-        tests = [self.disjunction(depth, over)]
+    def conjunction(self, depth: int) -> Test:
+        tests = [self.disjunction(depth)]
         while not self.at_end() and self.text[self.at] != ")":
             self.take_word("AND")
-            tests.append(self.disjunction(depth, over))
+            tests.append(self.disjunction(depth))
         return tests[0] if len(tests) == 1 else lambda one: all(test(one) for test in tests)
 
-    def disjunction(self, depth: int, over: Leaf | None) -> Test:
-        tests = [self.term(depth, over)]
+    def disjunction(self, depth: int) -> Test:
+        tests = [self.term(depth)]
         while self.take_word("OR"):
-            tests.append(self.term(depth, over))
+            tests.append(self.term(depth))
         return tests[0] if len(tests) == 1 else lambda one: any(test(one) for test in tests)
 
-    def term(self, depth: int, over: Leaf | None) -> Test:
+    def term(self, depth: int) -> Test:
         if depth > _DEPTH:
             raise FilterError("filter is nested too deeply")
-        if self.take_word("NOT") or self.take_minus():
-            denied = self.term(depth + 1, over)
+        if self.take_word("NOT"):
+            denied = self.term(depth + 1)
             return lambda one: not denied(one)
         if self.take("("):
-            return self.bracket(depth, over)
-        if over is not None:
-            value, quoted = self.value()
-            if not quoted and "=" in value:
-                raise FilterError("a value list may hold only values")
-            return self.meaning(Leaf(path=over.path, operator=over.operator, value=value, quoted=True))
-        return self.restriction(depth)
+            test = self.conjunction(depth + 1)
+            if not self.take(")"):
+                raise self.error()
+            return test
+        return self.restriction()
 
-    def restriction(self, depth: int) -> Test:
+    def restriction(self) -> Test:
         path = self.path()
-        if len(path) == 1 and self.take_here("("):
-            value, quoted = self.value()
-            self.expect(")")
-            return self.meaning(Leaf(path=path, operator="(", value=value, quoted=quoted))
         self.skip_blank()
         found = _OPERATOR.match(self.text, self.at)
         if found is None:
             return self.meaning(Leaf(path=path))
         self.at = found.end()
-        if self.take("("):
-            return self.bracket(depth, Leaf(path=path, operator=found.group()))
-        value, quoted = self.value()
-        return self.meaning(Leaf(path=path, operator=found.group(), value=value, quoted=quoted))
-
-    def bracket(self, depth: int, over: Leaf | None) -> Test:
-        test = self.conjunction(depth + 1, over)
-        self.expect(")")
-        return test
+        return self.meaning(Leaf(path=path, operator=found.group(), value=self.value()))
 
     def path(self) -> tuple[str, ...]:
         self.skip_blank()
@@ -140,35 +121,25 @@ class _Reader:
         self.at = found.end()
         return tuple(_unquoted(part) for part in re.findall(_PART, found.group(), re.DOTALL))
 
-    def value(self) -> tuple[str, bool]:
+    def value(self) -> str:
         self.skip_blank()
         found = _VALUE.match(self.text, self.at)
         if found is None:
             raise self.error()
         self.at = found.end()
-        return _unquoted(found.group()), found.group()[0] in "\"'"
+        return _unquoted(found.group())
 
     def take_word(self, word: str) -> bool:
         self.skip_blank()
         found = _WORD.match(self.text, self.at)
-        return found is not None and found.group(1) == word and self.take_here(word)
-
-    def take_minus(self) -> bool:
-        return bool(self.text[self.at + 1 : self.at + 2].strip()) and self.take("-")
+        return found is not None and found.group(1) == word and self.take(word)
 
     def take(self, mark: str) -> bool:
         self.skip_blank()
-        return self.take_here(mark)
-
-    def take_here(self, mark: str) -> bool:
         if not self.text.startswith(mark, self.at):
             return False
         self.at += len(mark)
         return True
-
-    def expect(self, mark: str) -> None:
-        if not self.take(mark):
-            raise self.error()
 
     def skip_blank(self) -> None:
         found = _BLANK.match(self.text, self.at)

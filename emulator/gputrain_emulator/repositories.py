@@ -51,7 +51,12 @@ class Repositories:
     "artifactregistry.projects.locations.repositories.get", permission="artifactregistry.repositories.get"
 )
 def get(call: Call) -> dict[str, Any]:
-    return _found(call)
+    found = call.world.part(Repositories).find(
+        call.owner.id, call.params["location"], call.params["repository"]
+    )
+    if found is None:
+        raise ApiError(404, "Requested entity was not found.")
+    return found
 
 
 @SERVICE.method(
@@ -72,15 +77,6 @@ def create(call: Call) -> dict[str, Any]:
     if parts.find(call.owner.id, call.params["location"], repository) is not None:
         raise ApiError(409, "the repository already exists", canonical="ALREADY_EXISTS")
     return _done(call, parts.add(name, asked))
-
-
-def _found(call: Call) -> dict[str, Any]:
-    found = call.world.part(Repositories).find(
-        call.owner.id, call.params["location"], call.params["repository"]
-    )
-    if found is None:
-        raise ApiError(404, "Requested entity was not found.")
-    return found
 
 
 def _done(call: Call, response: dict[str, Any]) -> dict[str, Any]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-from gputrain_emulator import tables
 from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.errors import ApiError, Style, error_info
 from gputrain_emulator.routes import Service
-from gputrain_emulator.world import TITLES, Project, unknown_project
+from gputrain_emulator.world import DEFAULT_APIS, TITLES, Project, unknown_project
 
 MAX_BATCH = 30  # services.batchGet takes this many names (serviceusage v1 discovery document)
 
 
-@functools.cache
-def known() -> tuple[str, ...]:
-    """Every API that can be switched on."""
-    return tuple(row[0] for row in tables.rows("services.tsv"))
+KNOWN = sorted((*DEFAULT_APIS, "artifactregistry", "cloudbuild", "secretmanager"))
+"""The APIs that can be switched on: those that are served."""
 
 
 SERVICE = Service(name="serviceusage", style=Style.PLATFORM)
@@ -38,7 +34,7 @@ def list_services(call: Call) -> dict[str, Any]:
     wanted = call.query.get("filter", "")
     if wanted not in ("", "state:ENABLED", "state:DISABLED"):
         raise ApiError(400, f"Invalid filter: {wanted}")
-    found = [_service(call.owner, f"{name}.googleapis.com") for name in known()]
+    found = [_service(call.owner, f"{name}.googleapis.com") for name in KNOWN]
     found = [one for one in found if not wanted or one["state"] == wanted.partition(":")[2]]
     return numbered(call, "services", found, default=50, most=200)
 
@@ -103,7 +99,7 @@ def _service(project: Project, host: str, *, whole: bool = False) -> dict[str, A
 
 def _short(project: Project, host: str) -> str:
     short = host.removesuffix(".googleapis.com")
-    if not host.endswith(".googleapis.com") or (short not in known() and short not in project.apis):
+    if not host.endswith(".googleapis.com") or (short not in KNOWN and short not in project.apis):
         reason = "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED"
         detail = error_info(reason, "serviceusage.googleapis.com", services=host)
         raise ApiError(403, f"Not found or permission denied for service(s): {host}.", details=[detail])

@@ -8,7 +8,6 @@ google-cloud-aiplatform and google-api-python-client.
   documents.
 - ``messages.tsv``, ``enums.tsv``: what these methods read and tell, from the clients' descriptors and from
   discovery documents.
-- ``services.tsv``: the names of Google's APIs.
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ def tables() -> dict[str, str]:
         "routes.tsv": _file("service\tid\tverb\tpath\tbody\trequest\tresponse", lines),
         "messages.tsv": _file("message\tfields: NAME[=JSON]:[*]KIND[@TYPE][|ONEOF]", messages),
         "enums.tsv": _file("enum\tNAME=NUMBER", enums),
-        "services.tsv": _file("service", sorted(set(hosts(documents())))),
     }
 
 
@@ -246,20 +244,6 @@ def _methods(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from node.get("methods", {}).values()
     for child in node.get("resources", {}).values():
         yield from _methods(child)
-
-
-def documents() -> list[dict[str, Any]]:
-    """Every discovery document of the package."""
-    return [json.loads(place.read_text()) for place in DOCUMENTS.iterdir() if place.name != "index.json"]
-
-
-def hosts(every: list[dict[str, Any]]) -> Iterator[str]:
-    """``compute`` of ``compute.googleapis.com``, for every API that Google describes."""
-    for document in every:
-        host = document.get("rootUrl", "").removeprefix("https://").rstrip("/")
-        if host.count(".") == 2 and host.endswith(".googleapis.com"):
-            yield host.partition(".")[0]
-    yield "cloudquotas"  # described nowhere in the package
 
 
 if __name__ == "__main__":

@@ -125,7 +125,8 @@ def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mu
             operation = handler(call)
             document = dict(operation.document)
             if request_id:
-                compute.remember(key, f"{operation.scope}/operations/{operation.name}", document)
+                kept = (now, f"{operation.scope}/operations/{operation.name}", document)
+                compute.request_ids[key] = kept
             return document
 
         return handler

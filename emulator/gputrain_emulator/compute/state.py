@@ -237,7 +237,6 @@ class Compute:
         """Names of failed creates, and until when they are taken."""
         self.operations: dict[str, Operation] = {}
         self.request_ids: dict[tuple[str, str, str], tuple[float, str, dict[str, Any]]] = {}
-        self._kept_ids = 1000
         self.stock: dict[tuple[str, str], int] = {}
         """Free VMs by (zone, machine or accelerator type); what is missing is plentiful."""
         self.offers: dict[tuple[str, str], bool] = {}
@@ -317,15 +316,6 @@ class Compute:
         now = self.world.clock.now()
         self.buried = [old for old in self.buried if (old.deleted_at or 0.0) > now - LONGEST_LAG_S]
         self.buried.append(vm)
-
-    def remember(self, key: tuple[str, str, str], operation: str, document: dict[str, Any]) -> None:
-        """Keep the answer to a request id; answers past their window are dropped now and then."""
-        now = self.world.clock.now()
-        if len(self.request_ids) >= 2 * self._kept_ids:
-            oldest = now - self.settings.request_id_window_s
-            self.request_ids = {known: seen for known, seen in self.request_ids.items() if seen[0] > oldest}
-            self._kept_ids = max(1000, len(self.request_ids))
-        self.request_ids[key] = (now, operation, document)
 
     def append_serial(self, vm: Vm, text: str | bytes) -> None:
         """What the guest wrote to its serial port."""

@@ -31,7 +31,6 @@ class LiveJob:
     job: Job
     folder: Path
     shared: Mapping[str, str]
-    by_service: bool
     engine: Callable[[], Engine | None]
     buckets: GcsFolder
     allow_unconfined: bool
@@ -120,7 +119,6 @@ class LiveJob:
             job_id=self.job.id,
             project_number=self.job.project.number,
             base_output=spec.get("baseOutputDirectory", {}).get("outputUriPrefix", ""),
-            by_service=self.by_service,
         )
         given = expanded(own, service)
         return {**self.shared, "GCE_METADATA_HOST": host, "GCE_METADATA_IP": host, **given, **service}

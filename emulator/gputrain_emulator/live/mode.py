@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections.abc import Mapping
 from functools import cached_property
@@ -32,15 +31,6 @@ if TYPE_CHECKING:
     from gputrain_emulator.world import World
 
 
-class ClusterNames(enum.Enum):
-    """How CLUSTER_SPEC spells the replicas of a custom job."""
-
-    ADDRESSES = "addresses"
-    """Loopback addresses: a server binds its own, so several jobs run side by side on the same ports."""
-    SERVICES = "services"
-    """Names as Vertex AI's, found in /etc/hosts; a server on every address must be alone on its port."""
-
-
 class LiveMode(Runtime):
     """A runtime that runs startup scripts and container commands for real.
 
@@ -50,7 +40,6 @@ class LiveMode(Runtime):
 
     Args:
         world: of an emulator with a wall clock.
-        cluster_names: how CLUSTER_SPEC spells replicas.
         hosts: more names that virtual machines find, with their addresses on this computer; a registry's.
         allow_unconfined: where the kernel gives no namespaces, run replicas as ordinary processes of this
             user, with all that this user can reach.
@@ -71,7 +60,6 @@ class LiveMode(Runtime):
         self,
         world: World,
         *,
-        cluster_names: ClusterNames = ClusterNames.ADDRESSES,
         hosts: Mapping[str, str] | None = None,
         allow_unconfined: bool = False,
         userland: str = "",
@@ -82,7 +70,6 @@ class LiveMode(Runtime):
         if userland and refusal is not None:
             raise ValueError(f"virtual machines cannot boot {userland}: {refusal}")
         self.world = world
-        self.cluster_names = cluster_names
         self.hosts = dict(hosts or {})
         self.allow_unconfined = allow_unconfined
         world.callers.lock()
@@ -147,7 +134,6 @@ class LiveMode(Runtime):
                 job=job,
                 folder=self.folder / f"job-{job.id}",
                 shared=self._environment(),
-                by_service=self.cluster_names is ClusterNames.SERVICES and self._refusal is None,
                 engine=self._find_engine,
                 buckets=self._buckets,
                 allow_unconfined=self.allow_unconfined,

@@ -48,13 +48,13 @@ def environment(
     job_id: str,
     project_number: str,
     base_output: str,
-    by_service: bool,
 ) -> dict[str, str]:
     """The variables of replica `mine`; places: all replicas, the primary first.
 
-    by_service: write service names into CLUSTER_SPEC, as Vertex AI does, instead of addresses.
+    CLUSTER_SPEC holds addresses where Vertex AI writes names: a server binds its own, so several jobs run
+    side by side on the same ports.
     """
-    names = {place.task: place.service if by_service else place.address for place in places}
+    names = {place.task: place.address for place in places}
     pools: dict[str, list[str]] = {}
     for place in places:
         pools.setdefault(place.pool, []).append(f"{names[place.task]}:{TRAINING_PORT}")

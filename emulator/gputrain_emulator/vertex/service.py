@@ -121,13 +121,15 @@ def delete(call: Call) -> dict[str, Any]:
 
 
 @SERVICE.method("aiplatform.operations.get", permission="-")
-def get_operation(call: Call) -> dict[str, Any]:
-    return _operation(call)
-
-
 @SERVICE.method("aiplatform.operations.wait", permission="-")
-def wait_operation(call: Call) -> dict[str, Any]:
-    return _operation(call)
+def get_operation(call: Call) -> dict[str, Any]:
+    name = call.params["name"]
+    ident = name.rpartition("/")[2]
+    found = call.world.part(Vertex).operations
+    for known, operation in found.items():
+        if known.rpartition("/")[2] == ident and known.startswith(f"projects/{call.owner.number}/"):
+            return operation
+    raise ApiError(404, f"Operation {name} is not found.")
 
 
 @SERVICE.method("aiplatform.tensorboards.get", pool="aiplatform.requests")
@@ -137,16 +139,6 @@ def get_tensorboard(call: Call) -> dict[str, Any]:
     if shown is None:
         raise ApiError(404, f"The Tensorboard {name} is not found.")
     return {"name": name, "displayName": shown}
-
-
-def _operation(call: Call) -> dict[str, Any]:
-    name = call.params["name"]
-    ident = name.rpartition("/")[2]
-    found = call.world.part(Vertex).operations
-    for known, operation in found.items():
-        if known.rpartition("/")[2] == ident and known.startswith(f"projects/{call.owner.number}/"):
-            return operation
-    raise ApiError(404, f"Operation {name} is not found.")
 
 
 def _region(call: Call) -> str:
