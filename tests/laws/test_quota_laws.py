@@ -1,7 +1,6 @@
 """Quotas against oracles: the emulator, which enforces them, and a search over every row there is."""
 
 import itertools
-from itertools import chain, combinations
 
 import pytest
 from hypothesis import strategies as st
@@ -10,8 +9,7 @@ import gputrain_emulator
 from gputrain.catalog import ProvisioningModel, Service, shapes
 from gputrain.google import GoogleClient
 from gputrain.quota import Verdict
-from gputrain.quota.model import limit_at
-from gputrain.quota.reader import QuotaReader, rows
+from gputrain.quota.reader import QuotaReader
 from gputrain_emulator import facts
 from gputrain_emulator.compute import reserve
 from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs
@@ -136,45 +134,3 @@ def test_a_verdict_is_what_the_cloud_would_do(cloud, world):
         else:
             no_preemptible = any(key.metric == "PREEMPTIBLE_CPUS" and not book.limit(key) for key, _ in needs)
             assert broken or no_preemptible
-
-
-names = st.sampled_from(["region", "gpu_family", "zone"])
-values = st.sampled_from(["us-central1", "us-east4", "NVIDIA_H100", "NVIDIA_H200"])
-info_rows = st.lists(
-    st.builds(
-        lambda dimensions, places, value: {
-            **({"dimensions": dimensions} if dimensions else {}),
-            **({"applicableLocations": places} if places else {}),
-            "details": {"value": str(value)} if value else {},
-        },
-        st.dictionaries(names, values, max_size=3),
-        st.lists(st.sampled_from(["us-central1", "us-east4", "global"]), max_size=2),
-        st.integers(-1, 5),
-    ),
-    max_size=8,
-)
-WANTED = [
-    {"region": region, **family}
-    for region in ("us-central1", "us-east4", "asia-east1")
-    for family in ({}, {"gpu_family": "NVIDIA_H100"})
-] + [{}]
-
-
-@drawn(100, 1000, listed=info_rows, wanted=st.sampled_from(WANTED))
-def test_the_most_specific_row_wins_and_no_row_is_unknown(listed, wanted):
-    def covers(row):
-        places = row.get("applicableLocations")
-        is_named = "region" in row.get("dimensions", {})
-        return is_named or "region" not in wanted or not places or {wanted["region"], "global"} & set(places)
-
-    subsets = chain.from_iterable(combinations(wanted.items(), size) for size in range(len(wanted), -1, -1))
-    sizes = {}
-    for subset in subsets:
-        for at, row in enumerate(listed):
-            if row.get("dimensions", {}) == dict(subset) and covers(row):
-                sizes.setdefault(len(subset), []).append(at)
-    expected = None
-    if sizes:
-        told = int(listed[min(sizes[max(sizes)])]["details"].get("value", 0))
-        expected = float("inf") if told == -1 else told
-    assert limit_at(rows({"dimensionsInfos": listed}), wanted) == expected

@@ -5,7 +5,6 @@ import io
 import json
 import pickle
 import random
-import time
 from collections import Counter
 
 import pytest
@@ -16,12 +15,11 @@ from urllib3 import HTTPResponse
 
 from gputrain.errors import GputrainError, ProviderError, TransientError
 from gputrain.google import google_errors, operation_error, to_error
-from gputrain.google.errors import RULES, classify, response_error
+from gputrain.google.errors import RULES, response_error
 from gputrain.retry import READ, WRITE, retried
 from gputrain_emulator.errors import Style
 from gputrain_emulator.failures import ROWS, VERTEX_ROWS, fault
 from gputrain_emulator.faults import OperationFails, Refuse
-from tests.each import each
 
 NAMES = {
     "project": "my-project",
@@ -65,44 +63,19 @@ def seeds():
 REFUSALS, OPERATIONS = seeds()
 
 
-def junk(dice):
-    deep: object = "end"
-    for _ in range(dice.choice((3, 60, 400))):
-        deep = {"error": deep} if dice.random() < 0.5 else [deep]
-    return dice.choice(
-        (
-            *(
-                None,
-                True,
-                0,
-                -1,
-                10**30,
-                1e308,
-                float("nan"),
-                float("inf"),
-                "",
-                "\x00\x1b[2J",
-                "\ud800",
-                "É" * 50,
-            ),
-            *([], {}, [[]], [None], {"": None}, {"reason": {"reason": []}}, deep),
-            *("x" * 20_000, ["QUOTA_EXCEEDED"] * 500, *SECRETS),
-        )
-    )
+JUNK = (
+    None, True, -1, 10**30, float("nan"), "", "\x00\x1b[2J", "\ud800", [], {}, [[]], {"": None},
+    {"reason": {"reason": []}}, "x" * 20_000, ["QUOTA_EXCEEDED"] * 500, *SECRETS,
+)  # fmt: skip
+BROKEN = (b"", b"null", b"<html>502</html>", b"\xff\xfe\x00", b"[" * 100_000, b"\xef\xbb\xbf{}")
 
 
-def places(document, path=()):
+def places(document):
     """Every place in a document, as (its holder, its key)."""
-    items = (
-        document.items()
-        if isinstance(document, dict)
-        else enumerate(document)
-        if isinstance(document, list)
-        else ()
-    )
-    for key, value in list(items):
+    items = document.items() if isinstance(document, dict) else ()
+    for key, value in list(enumerate(document) if isinstance(document, list) else items):
         yield document, key
-        yield from places(value, (*path, key))
+        yield from places(value)
 
 
 def mutated(dice, document):
@@ -110,19 +83,13 @@ def mutated(dice, document):
     box = [copy.deepcopy(document)]
     for _ in range(dice.randint(1, 4)):
         holder, key = dice.choice(list(places(box)))
-        how = dice.randrange(6)
+        how = dice.randrange(4)
         if how == 0:
-            holder[key] = junk(dice)
+            holder[key] = dice.choice(JUNK)
         elif how == 1 and isinstance(holder, dict):
             holder[dice.choice(("code", "reason", "status", "errors", "details", "zz"))] = holder.pop(key)
-        elif how == 2 and isinstance(holder, dict):
-            del holder[key]
-        elif how == 3:
+        elif how == 2:
             holder[key] = [copy.deepcopy(holder[key])] * dice.randint(0, 3)
-        elif how == 4 and isinstance(holder[key], str):
-            words = holder[key].split(" ")
-            dice.shuffle(words)
-            holder[key] = " ".join(words[: dice.randint(0, len(words))])
         else:
             donor, name = dice.choice(list(places([dice.choice(REFUSALS)[1]])))
             holder[key] = copy.deepcopy(donor[name])
@@ -130,32 +97,12 @@ def mutated(dice, document):
 
 
 def damaged(dice, body):
-    """The bytes of a body: as they are, cut, with bytes changed, or something else altogether."""
+    """The bytes of a body: as they are, cut, or something else altogether."""
     whole = json.dumps(body).encode()
     how = dice.randrange(10)
-    if how < 2 and b"secret" in whole:  # half a credential is none, and has another form
-        return whole
-    if how == 0:
+    if how == 0 and b"secret" not in whole:  # half a credential is none, and has another form
         return whole[: dice.randint(0, len(whole))]
-    if how == 1:
-        raw = bytearray(whole)
-        for _ in range(dice.randint(1, 20)):
-            raw[dice.randrange(len(raw))] = dice.randrange(256)
-        return bytes(raw)
-    if how == 2:
-        return dice.choice(
-            (
-                b"",
-                b"null",
-                b"[]",
-                b'"text"',
-                b"<html>502</html>",
-                b"\xff\xfe\x00",
-                b"[" * 100_000,
-                b"\xef\xbb\xbf{}",
-            )
-        )
-    return whole
+    return dice.choice(BROKEN) if how == 1 else whole
 
 
 def response(status, body, url):
@@ -254,11 +201,3 @@ def test_what_nobody_foresaw_stays_unknown_and_is_sent_once():
             assert letters in error.why
             assert error.raw == {"error": said}
             assert tries(error, WRITE) == tries(error, READ) == 1
-
-
-@each("letter", ["a", " ", "[", "'", "a-", "\t", "Quota '", "a@", "[a, ", "Permission '"])
-def test_no_message_makes_the_table_slow(letter):
-    details = operation_error({"code": "X", "message": letter * 100_000})
-    began = time.perf_counter()
-    classify(details)
-    assert time.perf_counter() - began < 1.0  # measured: under 5 ms
