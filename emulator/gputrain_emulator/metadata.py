@@ -96,12 +96,6 @@ def is_directory(value: Any) -> bool:
     )
 
 
-def children(value: Any, *, verbatim: bool) -> list[tuple[str, Any]]:
-    """What a directory holds, as the paths spell it; verbatim: its keys are a user's own."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    return sorted((str(key) if verbatim else _kebab(str(key)), item) for key, item in pairs)
-
-
 def etag(value: Any) -> str:
     """A fingerprint: equal values have equal etags."""
     text = "" if value is MISSING else json.dumps(value, sort_keys=True)
@@ -129,13 +123,12 @@ NO_MAINTENANCE = '{ "error": "no notifications have been received yet, try again
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One response; `location` is set for a redirect."""
+    """One response."""
 
     status: int = 200
     text: str = ""
     kind: str = "application/text"
     etag: str = ""
-    location: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,49 +176,14 @@ def _value(metadata: Metadata, question: Question, path: str) -> Answer:
     form = question.query.get("alt", "json" if recursive else "text")
     if form not in ("json", "text"):
         return _refusal(400, f"Invalid alt: {form!r}.")
-    if is_directory(value) and not recursive and not question.path.endswith("/"):
-        return Answer(status=301, location=question.path + "/")
     if form == "json" and (recursive or not is_directory(value)):
         return Answer(text=json.dumps(value), kind="application/json", etag=etag(value))
-    text = _listing(value, path) if is_directory(value) and not recursive else _plain(value, recursive, path)
+    if is_directory(value):
+        return _refusal(501, "Directories as text are not implemented by this emulator: ask for alt=json.")
+    if isinstance(value, list) and path.strip("/") != "instance/tags":
+        return Answer(text="".join(f"{item}\n" for item in value), etag=etag(value))
+    text = json.dumps(value) if isinstance(value, list) else str(value)
     return Answer(text=text, etag=etag(value))
-
-
-def _listing(value: Any, path: str) -> str:
-    names = [
-        name + ("/" if is_directory(item) or name == "attributes" else "")
-        for name, item in children(value, verbatim=_is_users(path))
-    ]
-    if re.fullmatch(r"instance/service-accounts/[^/]+/?", path):
-        names = sorted([*names, "identity", "token"])
-    return "".join(name + "\n" for name in names)
-
-
-def _plain(value: Any, recursive: bool, path: str) -> str:
-    if recursive and is_directory(value):
-        return "".join(f"{name} {text}\n" for name, text in _leaves(value, path.strip("/"), ""))
-    if isinstance(value, list):
-        return (
-            json.dumps(value)
-            if path.strip("/") == "instance/tags"
-            else "".join(f"{item}\n" for item in value)
-        )
-    return str(value)
-
-
-def _leaves(value: Any, path: str, below: str) -> list[tuple[str, str]]:
-    found = []
-    for name, item in children(value, verbatim=_is_users(path)):
-        place = f"{below}{name}"
-        if is_directory(item):
-            found += _leaves(item, f"{path}/{name}", place + "/")
-        else:
-            found.append((place, _plain(item, False, f"{path}/{name}")))
-    return found
-
-
-def _is_users(path: str) -> bool:
-    return path.strip("/").split("/")[1:2] == ["attributes"] or path.strip("/") == "instance/service-accounts"
 
 
 def _account(metadata: Metadata, question: Question, name: str, what: str) -> Answer:
@@ -337,8 +295,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("X-Frame-Options", "SAMEORIGIN")
         if reply.etag:
             self.send_header("ETag", reply.etag)
-        if reply.location:
-            self.send_header("Location", reply.location)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

@@ -82,18 +82,13 @@ def test_the_header_is_demanded_and_given(machine: Machine) -> None:
         ("instance/id", "42"),
         ("instance/machine-type", "projects/1/machineTypes/a2-highgpu-1g"),
         ("instance/attributes/startup-script", "echo hi"),
-        ("instance/attributes/", "fooBar\nstartup-script\n"),
         ("instance/network-interfaces/0/ip", "10.128.0.2"),
-        ("instance/network-interfaces/", "0/\n"),
         ("instance/tags", '["a", "b"]'),
         ("instance/tags?alt=json", '["a", "b"]'),
         ("instance/name?alt=json", '"vm-1"'),
-        ("instance/service-accounts/", f"default/\n{EMAIL}/\n"),
-        ("instance/service-accounts/default/", "aliases\nemail\nidentity\nscopes\ntoken\n"),
         ("instance/service-accounts/default/scopes", SCOPE + "\n"),
         ("project/project-id", "proj"),
         ("project/numeric-project-id", "1"),
-        ("instance/attributes/?recursive=true&alt=text", "fooBar 1\nstartup-script echo hi\n"),
     ],
 )
 def test_a_value_reads_as_google_prints_it(machine: Machine, path: str, text: str) -> None:

@@ -64,10 +64,6 @@ NAMED = {
         clients=(_client("A", "submit", "watch", "watch", "look"),),
         happenings=(Happening(at_s=30.0, kind="delete group"),),
     ),
-    "half a gang whose VMs may not be looked at": _calm(
-        nodes=2, lag_s=60.0, limit_s=1800, stock=tuple((zone, 1) for zone in _ZONES), clients=ALONE,
-        mishaps=_mishaps("A", "refused", *range(90), on="GET /instances/", status=403),
-    ),
     "three processes with one key at Vertex AI": _calm(
         backends=("vertex",), lag_s=10.0,
         clients=tuple(_client(name, "submit", "look") for name in "ABC"),
@@ -84,13 +80,6 @@ NAMED = {
     "a cancel whose deletes fail": _calm(
         nodes=2, clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "refused", *range(30), on="DELETE", status=503),
-    ),
-    "a create that nobody answers, and VMs that may not be looked at": _calm(
-        nodes=2, limit_s=1800, clients=(_client("A", "submit"),),
-        mishaps=(
-            *_mishaps("A", "lost after", *range(90), on="POST /bulkInsert"),
-            *_mishaps("A", "refused", *range(200), on="GET /instances", status=403),
-        ),
     ),
     "a refusal that follows a lost answer": _calm(
         clients=ALONE,
@@ -132,16 +121,6 @@ NAMED = {
             *_mishaps("A", "ctrl-c sent", 0, on="POST /customJobs"),
             *_mishaps("B", "lost before", *range(6), on="GET /customJobs"),
         ),
-    ),
-    "a VM that a lost host halts before it runs, and nobody left but its peers": _calm(
-        nodes=4, model="spot", ends=("done",), clients=(_client("A", "submit"),),
-        happenings=(Happening(at_s=3.8, kind="host error"), Happening(at_s=0.9, kind="kill", client="A")),
-    ),
-    "half a gang whose client may not delete it, and meets Ctrl-C": _calm(
-        nodes=4, limit_s=1800, ends=("done",), stock=(("us-central1-a", 3),),
-        clients=(_client("A", "submit"),),
-        mishaps=_mishaps("A", "refused", 0, on="DELETE", status=403, lasts_s=600.0),
-        happenings=tuple(Happening(at_s=at, kind="ctrl-c", client="A") for at in (20.0, 30.0)),
     ),
     "a page of nothing for a job": _calm(
         backends=("vertex",), clients=(_client("A", "watch", "watch"),),
@@ -194,31 +173,6 @@ NAMED = {
             *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
         ),
     ),
-    "a job that comes late after a cancel, beside a submit that went on from what it read before": _calm(
-        backends=("vertex",), limit_s=1800,
-        clients=(
-            _client("A", "submit"), _client("B", "submit", starts_s=5.0),
-            _client("C", "submit", "cancel", starts_s=195.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
-            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=260.0),
-            *_mishaps("B", "late there", 0, on="GET code%2F", seconds=25.0),
-        ),
-    ),
-    "VMs that come late to the zone of those that were asked for since": _calm(
-        seed=1, limit_s=1800, ends=("done",), model="spot", restarts=2, stock=(("us-central1-a", 0),),
-        clients=(
-            _client("A", "submit"),
-            _client("B", "submit", "look", "watch", "look", "supervise", "watch", "look", starts_s=30.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
-            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=50.0),
-            *_mishaps("B", "late there", 1, on="POST /bulkInsert", seconds=30.0),
-        ),
-        happenings=(Happening(at_s=45.0, kind="room"),),
-    ),
     "VMs that come late once the job has ended": _calm(
         seed=7, limit_s=3600, ends=("done",),
         clients=(
@@ -243,29 +197,6 @@ NAMED = {
         ),
         happenings=(Happening(at_s=150.0, kind="preempt"),),
     ),
-    "a trainer without the service on which the job may come yet": _calm(
-        backends=("vertex", "compute"), limit_s=1800,
-        clients=(
-            _client("A", "submit"), _client("B", "submit", "look", starts_s=150.0, backends=("compute",))
-        ),
-        mishaps=(
-            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=500.0),
-            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=600.0),
-            *_mishaps("A", "kill sent", 3, on="POST /upload"),
-        ),
-    ),
-    "VMs of a restart that come late, while it rests": _calm(
-        limit_s=1800, model="spot", restarts=2,
-        clients=(
-            _client("A", "submit", "watch", watch_s=380.0), _client("C", "jobs", starts_s=600.0),
-            _client("D", "supervise", "jobs", starts_s=700.0),
-        ),
-        mishaps=(
-            *_mishaps("A", "late there", 1, on="POST /bulkInsert", seconds=150.0),
-            *_mishaps("A", "refused", 2, on="POST /bulkInsert", status=403, lasts_s=9000.0),
-        ),
-        happenings=(Happening(at_s=150.0, kind="preempt"),),
-    ),
     "a cancel within a slow create of what waits in the queue": _calm(
         model="flex-start", limit_s=1800, ends=("done",), stock=tuple((zone, 0) for zone in _ZONES),
         clients=(_client("A", "submit"), _client("B", "jobs", "cancel", starts_s=1.0)),
@@ -275,15 +206,6 @@ NAMED = {
         limit_s=600, lag_s=45.0, ends=("hangs",),
         clients=(_client("A", "submit", "submit"), _client("B", "submit", "cancel", starts_s=60.0)),
         mishaps=_mishaps("A", "ctrl-c before", 1, on="GET records%2F"),
-    ),
-    "a cancel of sixteen VMs that cannot be deleted": _calm(
-        nodes=16, limit_s=7200, ends=("hangs",), clients=(_client("A", "submit", "cancel"),),
-        mishaps=_mishaps("A", "refused", 0, on="DELETE /instances", status=503, lasts_s=9000.0),
-    ),
-    "a part of a gang that cannot be deleted, and no room for the rest": _calm(
-        nodes=16, limit_s=7200, ends=("hangs",), stock=(("us-central1-a", 12),),
-        clients=(_client("A", "submit"),),
-        mishaps=_mishaps("A", "refused", 0, on="DELETE /instances", status=503, lasts_s=9000.0),
     ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),

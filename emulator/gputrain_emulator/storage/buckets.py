@@ -323,14 +323,12 @@ class Buckets:
         with self.lock:
             return tuple(self._by_name[name] for name in sorted(self._by_name))
 
-    def change(
-        self, name: str, fields: Mapping[str, Any], conditions: Conditions = ANY, *, whole: bool = False
-    ) -> Bucket:
-        """Change settings; None takes one away, `whole` takes away all that are not named."""
+    def change(self, name: str, fields: Mapping[str, Any], conditions: Conditions = ANY) -> Bucket:
+        """Change settings; None takes one away."""
         with self.lock:
             bucket = self.get(name)
             conditions.check(bucket.generation, bucket.metageneration)
-            merged = dict(fields) if whole else merge(bucket.fields, fields)
+            merged = merge(bucket.fields, fields)
             if fields.get("labels") == {}:
                 del merged["labels"]  # a patch of no labels takes all of them away
             bucket.fields = complete(merged)
@@ -434,13 +432,12 @@ class Objects:
         *,
         generation: int | None = None,
         conditions: Conditions = ANY,
-        whole: bool = False,
     ) -> Stored:
-        """Change what the writer may choose; None removes a field, `whole` removes all that are not named."""
+        """Change what the writer may choose; None removes a field."""
         with self._lock:
             old = self.get(bucket, name, generation=generation)
             conditions.check(*_numbers(old))
-            merged = fields if whole else merge(old.fields, fields)
+            merged = merge(old.fields, fields)
             kept = {key: value for key, value in merged.items() if value is not None}
             new = replace(
                 old,

@@ -92,12 +92,13 @@ def get_bucket(call: Call) -> dict[str, Any]:
 
 @SERVICE.method("storage.buckets.patch", permission="storage.buckets.update")
 def patch_bucket(call: Call) -> dict[str, Any]:
-    return _change_bucket(call, whole=False)
-
-
-@SERVICE.method("storage.buckets.update")
-def update_bucket(call: Call) -> dict[str, Any]:
-    return _change_bucket(call, whole=True)
+    check(call)
+    bucket, asked = _buckets(call).get(call.params["bucket"]), dict(call.body)
+    name, location = asked.pop("name", bucket.name), asked.pop("location", bucket.location)
+    if (name, str(location).upper()) != (bucket.name, bucket.location):
+        raise invalid("The name and the location of a bucket cannot be changed.")
+    changed = _buckets(call).change(bucket.name, asked, conditions_of(call))
+    return bucket_resource(changed, call.base_url)
 
 
 @SERVICE.method("storage.buckets.delete")
@@ -192,12 +193,18 @@ def delete_object(call: Call) -> Reply:
 
 @SERVICE.method("storage.objects.patch", permission="storage.objects.update")
 def patch_object(call: Call) -> Answer:
-    return _change_object(call, whole=False)
-
-
-@SERVICE.method("storage.objects.update")
-def update_object(call: Call) -> Answer:
-    return _change_object(call, whole=True)
+    check(call)
+    bucket, name = call.params["bucket"], call.params["object"]
+    if call.body.get("name", name) != name:
+        raise invalid("The name of an object is changed by a move or a rewrite.")
+    changed = objects_of(call).patch(
+        bucket,
+        name,
+        chosen(call, call.body, bucket),
+        generation=number(call.query, "generation"),
+        conditions=conditions_of(call),
+    )
+    return object_resource(changed, call.base_url)
 
 
 @SERVICE.method("storage.objects.compose", permission="storage.objects.create")
@@ -291,32 +298,6 @@ def chosen(call: Call, asked: Mapping[str, Any], bucket: str) -> dict[str, Any]:
     if asked.get("storageClass", own) != own:
         raise not_carried_out("An object's storageClass that is not its bucket's")
     return {key: value for key, value in asked.items() if key in _KEPT}
-
-
-def _change_bucket(call: Call, *, whole: bool) -> dict[str, Any]:
-    check(call)
-    bucket, asked = _buckets(call).get(call.params["bucket"]), dict(call.body)
-    name, location = asked.pop("name", bucket.name), asked.pop("location", bucket.location)
-    if (name, str(location).upper()) != (bucket.name, bucket.location):
-        raise invalid("The name and the location of a bucket cannot be changed.")
-    changed = _buckets(call).change(bucket.name, asked, conditions_of(call), whole=whole)
-    return bucket_resource(changed, call.base_url)
-
-
-def _change_object(call: Call, *, whole: bool) -> Answer:
-    check(call)
-    bucket, name = call.params["bucket"], call.params["object"]
-    if call.body.get("name", name) != name:
-        raise invalid("The name of an object is changed by a move or a rewrite.")
-    changed = objects_of(call).patch(
-        bucket,
-        name,
-        chosen(call, call.body, bucket),
-        generation=number(call.query, "generation"),
-        conditions=conditions_of(call),
-        whole=whole,
-    )
-    return object_resource(changed, call.base_url)
 
 
 def _copied(call: Call) -> Stored:
