@@ -1,4 +1,4 @@
-"""The way of a request through the emulator, the same for HTTP, for batches and for gRPC."""
+"""The way of a request through the emulator, the same for HTTP and for batches."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ from gputrain_emulator.faults import (
     Trickle,
     Truncate,
 )
-from gputrain_emulator.polls import Polls
 from gputrain_emulator.routes import Answer, Routes
+
+LOOKED_AT = re.compile(r"compute\.\w*[oO]perations\.get|compute\.instances\.get|aiplatform\.customJobs\.get")
+UNDER_WAY = frozenset(
+    ["PENDING", "PROVISIONING", "STAGING", "STOPPING", "REPAIRING"]
+    + [f"JOB_STATE_{state}" for state in ("QUEUED", "PENDING", "RUNNING", "CANCELLING")]
+)
 
 
 class Dropped(Exception):
@@ -51,7 +56,9 @@ class Dispatcher:
         self.world = world
         self.routes = routes
         self.requests = RequestLog()
-        self.polls = Polls(enabled=polls_move_clock)
+        self._polls_move_clock = polls_move_clock and not world.clock.wall
+        self._unfinished: set[tuple[str, str]] = set()
+        """Who has seen what under way, where a second look moves a standing clock on to what happens next."""
         self.stopping = threading.Event()
         self.admin: Callable[[str, dict[str, Any]], Any] = _no_admin
         self.failures: list[Exception] = []
@@ -99,7 +106,7 @@ class Dispatcher:
         request: Request,
         who: world.Caller,
     ) -> tuple[list[Fault], Reply]:
-        instead = self.before(method.id, who.email)
+        instead = self._struck_before(method.id, who.email)
         if instead is not None:
             return [], instead
         if method.id not in self.routes.answers:
@@ -107,12 +114,27 @@ class Dispatcher:
         call = self._read(method, params, query, request, who)
         # The answer may be a living document: it is written out before the world moves on.
         with self.world.lock:
-            result = self.run(call)
+            answer = self.routes.answers[method.id]
+            self._admit(call, answer)
+            views = self.world.faults.take(method.id, who.email, Phase.VIEW)
+            call.stale_s = max((fault.seconds for fault in views if isinstance(fault, Stale)), default=0.0)
+            due = self.world.clock.next_event() if (who.email, call.path) in self._unfinished else None
+            if due is not None:
+                self.world.clock.advance_to(due)
+            result = answer.run(call)
+            if self._polls_move_clock and LOOKED_AT.fullmatch(method.id) and isinstance(result, dict):
+                remember = self._unfinished.add if _is_under_way(result) else self._unfinished.discard
+                remember((who.email, call.path))
             reply = result if isinstance(result, Reply) else Reply(body=result)
-            wire, reply = self.after(method.id, who.email, reply)
+            wire: list[Fault] = []
+            for fault in self.world.faults.take(method.id, who.email, Phase.RESPONSE):
+                if isinstance(fault, Reshape):
+                    reply = _reshaped(reply, fault)
+                elif isinstance(fault, (DropAfterCommit, Truncate, Trickle, Double)):
+                    wire.append(fault)
             return wire, partial.render(reply, query, method.response)
 
-    def before(self, method_id: str, caller: str) -> Reply | None:
+    def _struck_before(self, method_id: str, caller: str) -> Reply | None:
         """Strike with the faults that come before any work; a reply replaces the work."""
         for fault in self.world.faults.take(method_id, caller, Phase.REQUEST):
             if isinstance(fault, DropBeforeCommit):
@@ -130,28 +152,6 @@ class Dispatcher:
                 )
         return None
 
-    def run(self, call: Call) -> Any:
-        """Check and carry out a read call. The gRPC side enters here, with a Call it built itself."""
-        answer = self.routes.answers[call.method.id]
-        with self.world.lock:
-            self._admit(call, answer)
-            views = self.world.faults.take(call.method.id, call.caller.email, Phase.VIEW)
-            call.stale_s = max((fault.seconds for fault in views if isinstance(fault, Stale)), default=0.0)
-            self.polls.before(call)
-            result = answer.run(call)
-            self.polls.after(call, result)
-            return result
-
-    def after(self, method_id: str, caller: str, reply: Reply) -> tuple[list[Fault], Reply]:
-        """The faults of the way back, and the reply reshaped by them."""
-        wire: list[Fault] = []
-        for fault in self.world.faults.take(method_id, caller, Phase.RESPONSE):
-            if isinstance(fault, Reshape):
-                reply = _reshaped(reply, fault)
-            elif isinstance(fault, (DropAfterCommit, Truncate, Trickle, Double)):
-                wire.append(fault)
-        return wire, reply
-
     def _read(
         self,
         method: Method,
@@ -162,25 +162,22 @@ class Dispatcher:
     ) -> Call:
         partial.check_form(method, query)
         host = request.headers.get("host", "")
-        call = Call(
+        return Call(
             world=self.world,
             method=method,
             params=params,
-            query={},
-            body={},
+            query=schema.read_query(messages.message(method.request), query),
+            body={} if method.is_raw else _read_body(method, request),
             raw_body=request.body,
             headers=request.headers,
             caller=who,
+            project=self._project(method, params),
             base_url=(f"http://{host}" if host else self.world.base_url) + request.prefix,
             path=urlsplit(request.target).path,
             query_all=query,
         )
-        call.query = schema.read_query(messages.message(method.request), query)
-        call.body = {} if method.is_raw else _read_body(method, request)
-        call.project = self.project(method, params)
-        return call
 
-    def project(self, method: Method, params: Mapping[str, str]) -> world.Project | None:
+    def _project(self, method: Method, params: Mapping[str, str]) -> world.Project | None:
         """The project that the path names; raises ApiError for one that does not exist."""
         name = params.get("project", "")
         if not name:
@@ -232,6 +229,12 @@ class Dispatcher:
                 reply=reply,
             )
         )
+
+
+def _is_under_way(document: dict[str, Any]) -> bool:
+    """Whether it passes by itself; RUNNING does for operations only, as a machine may stay in it."""
+    state = document.get("status") or document.get("state") or ""
+    return state in UNDER_WAY or (state == "RUNNING" and "operationType" in document)
 
 
 def _reshaped(reply: Reply, fault: Reshape) -> Reply:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.buckets import Conditions, Objects
 from gputrain_emulator.storage.content import Folder
-from gputrain_emulator.storage.resources import Wanted, page
+from gputrain_emulator.storage.resources import page
 from gputrain_emulator.storage.uploads import CHUNK, Session, Sessions, split_multipart
 
 
@@ -47,20 +47,18 @@ def test_pages_together_are_the_whole_list_once(
     objects.buckets.add("bucket", project="p", project_number="1")
     for name in names:
         write(objects, name)
-    whole = page(objects, "bucket", Wanted(prefix=prefix, delimiter=delimiter))
+    query = {"prefix": prefix, "delimiter": delimiter}
+    whole, folders, _ = page(objects, "bucket", query)
     items, prefixes, token = [], [], ""
     while True:
-        part = page(
-            objects, "bucket", Wanted(prefix=prefix, delimiter=delimiter, page_size=size, page_token=token)
-        )
-        assert len(part.items) + len(part.prefixes) <= size
-        items += [item.name for item in part.items]
-        prefixes += part.prefixes
-        token = part.next_token
+        found, below, token = page(objects, "bucket", {**query, "maxResults": size, "pageToken": token})
+        assert len(found) + len(below) <= size
+        items += [item.name for item in found]
+        prefixes += below
         if not token:
             break
-    assert items == [item.name for item in whole.items]
-    assert prefixes == list(whole.prefixes)
+    assert items == [item.name for item in whole]
+    assert prefixes == folders
     inside = sorted(n for n in names if n.startswith(prefix))
     assert items == [n for n in inside if not delimiter or delimiter not in n[len(prefix) :]]
 

@@ -6,8 +6,7 @@ import base64
 import binascii
 import functools
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import formatdate
 from typing import Any
@@ -79,44 +78,31 @@ MAX_PAGE = 1000
 _LAST = "\U0010ffff"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What a list call asks for."""
+def page(objects: Objects, bucket: str, query: Mapping[str, Any]) -> tuple[list[Stored], list[str], str]:
+    """Objects, prefixes and the next token of the page that a list's query asks for, in the order of names.
 
-    prefix: str = ""
-    delimiter: str = ""
-    start: str = ""
-    end: str = ""
-    include_trailing_delimiter: bool = False
-    page_size: int = MAX_PAGE
-    page_token: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    items: tuple[Stored, ...]
-    prefixes: tuple[str, ...]
-    next_token: str
-
-
-def page(objects: Objects, bucket: str, wanted: Wanted) -> Page:
-    """One page, in the order of names; objects and prefixes count alike towards its size."""
-    last = decode(wanted.page_token)
+    Objects and prefixes count alike towards its size.
+    """
+    prefix, delimiter, end = (query.get(name, "") for name in ("prefix", "delimiter", "endOffset"))
+    last = decode(query.get("pageToken", ""))
+    size = min(query.get("maxResults") or MAX_PAGE, MAX_PAGE)
     items: list[Stored] = []
     prefixes: list[str] = []
-    size = min(wanted.page_size or MAX_PAGE, MAX_PAGE)
-    for stored in _within(objects.walk(bucket, max(wanted.prefix, wanted.start, last)), wanted):
+    for stored in objects.walk(bucket, max(prefix, query.get("startOffset", ""), last)):
+        if not stored.name.startswith(prefix) or (end and stored.name >= end):
+            break
         if stored.name <= last:  # of the pages before, or in a folder that is told
             continue
-        folder = _folder(stored.name, wanted)
+        at = stored.name.find(delimiter, len(prefix)) if delimiter else -1
+        folder = stored.name[: at + len(delimiter)] if at >= 0 else ""
         if len(items) + len(prefixes) >= size:
-            return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=encode(last))
+            return items, prefixes, encode(last)
         if folder:
             prefixes.append(folder)
-        if not folder or (wanted.include_trailing_delimiter and stored.name == folder):
+        if not folder or (query.get("includeTrailingDelimiter") and stored.name == folder):
             items.append(stored)
         last = folder + _LAST if folder else stored.name
-    return Page(items=tuple(items), prefixes=tuple(prefixes), next_token="")
+    return items, prefixes, ""
 
 
 def encode(name: str) -> str:
@@ -130,24 +116,6 @@ def decode(token: str) -> str:
         return base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeError, ValueError):
         raise invalid("Invalid value for pageToken.") from None
-
-
-def _within(found: Iterable[Stored], wanted: Wanted) -> Iterable[Stored]:
-    for stored in found:
-        if not stored.name.startswith(wanted.prefix):
-            if stored.name > wanted.prefix:
-                return
-            continue
-        if wanted.end and stored.name >= wanted.end:
-            return
-        yield stored
-
-
-def _folder(name: str, wanted: Wanted) -> str:
-    if not wanted.delimiter:
-        return ""
-    at = name.find(wanted.delimiter, len(wanted.prefix))
-    return name[: at + len(wanted.delimiter)] if at >= 0 else ""
 
 
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")

@@ -21,7 +21,7 @@ from gputrain_emulator.storage.buckets import (
     number,
     required,
 )
-from gputrain_emulator.storage.resources import Wanted, bucket_resource, decode, encode, object_resource, page
+from gputrain_emulator.storage.resources import bucket_resource, decode, encode, object_resource, page
 from gputrain_emulator.storage.uploads import Storage
 from gputrain_emulator.world import Project, permission_denied, unknown_project
 
@@ -135,28 +135,15 @@ def test_permissions(call: Call) -> Answer:
 @SERVICE.method("storage.objects.list")
 def list_objects(call: Call) -> dict[str, Any]:
     check(call)  # `versions` is true of what is live too
-    query = call.query
-    found = page(
-        objects_of(call),
-        call.params["bucket"],
-        Wanted(
-            prefix=query.get("prefix", ""),
-            delimiter=query.get("delimiter", ""),
-            start=query.get("startOffset", ""),
-            end=query.get("endOffset", ""),
-            include_trailing_delimiter=query.get("includeTrailingDelimiter", False),
-            page_size=query.get("maxResults", 0),
-            page_token=query.get("pageToken", ""),
-        ),
-    )
+    items, prefixes, token = page(objects_of(call), call.params["bucket"], call.query)
     answer: dict[str, Any] = {"kind": "storage#objects"}
-    if found.next_token:
-        answer["nextPageToken"] = found.next_token
-    if found.prefixes:
-        answer["prefixes"] = list(found.prefixes)
+    if token:
+        answer["nextPageToken"] = token
+    if prefixes:
+        answer["prefixes"] = prefixes
     fresh = [
         object_resource(item, call.base_url)
-        for item in found.items
+        for item in items
         if not (call.stale_s and item.created > call.world.clock.now() - call.stale_s)
     ]
     return {**answer, "items": fresh} if fresh else answer
