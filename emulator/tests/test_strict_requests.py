@@ -101,7 +101,7 @@ OTHERS = {
     "a quota of no region": ("POST", "/v1/projects/my-project/locations/global/quotaPreferences?quotaPreferenceId=q", {"service": "compute.googleapis.com", "quotaId": "CPUS-per-project-region", "quotaConfig": {"preferredValue": "100000"}, "dimensions": {"region": "us-nope"}, "contactEmail": "a@b.c"}, 400),
     "the images of Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images", None, 200),
     "an older Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images/family/debian-11", None, 200),
-    "a service that Google has": ("POST", "/v1/projects/my-project/services/container.googleapis.com:enable", {}, 200),
+    "a service that is served": ("POST", "/v1/projects/my-project/services/secretmanager.googleapis.com:enable", {}, 200),
     "a service that nobody has": ("POST", "/v1/projects/my-project/services/banana.googleapis.com:enable", {}, 403),
 }  # fmt: skip
 
