@@ -111,7 +111,7 @@ def _failure(path: str, told: reports.Status, documents: list[Document]) -> Fail
         message = "; ".join(filter(None, (told.message or told.cause.title, silent)))
         return Failure(kind=told.cause.kind, message=message, exit_code=told.exit_code)
     found = first_cause(documents)
-    if found is not None and found.rank is not None:
+    if found is not None and found.kind not in (contract.NODE_LOSS, contract.NODE_MISSING):
         return found
     if told.lost:
         node, number = min(told.lost.items())

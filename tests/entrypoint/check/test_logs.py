@@ -128,9 +128,13 @@ def test_a_reader_that_takes_nothing_does_not_keep_a_stop_from_the_ranks(cluster
             open("stopped-" + os.environ["RANK"], "w").close()
             os._exit(75)
         signal.signal(signal.SIGTERM, stop)
+        def write():
+            while True:
+                print("x" * 1000)
+        threading.Thread(target=write, daemon=True).start()
         open("up-" + os.environ["RANK"], "w").close()
-        while True:
-            print("x" * 1000)
+        while True:  # a signal just before a write to a full pipe would be heard after it alone
+            signal.pause()
     """)
     home = os.path.dirname(script)
     command = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node=2", "--", script]
