@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from gputrain.errors import FieldError, GputrainError, SpecError
+from gputrain.errors import FieldError, SpecError
 from gputrain.text import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
@@ -56,11 +56,8 @@ class Errors:
             if not error.faults:
                 raise
             self.faults += error.faults
-        except GputrainError:
-            raise
-        except Exception as error:  # noqa: BLE001  # methods of the value may raise anything
-            reason = _reason(error)
-            problem = f"{short_repr(value, name=field)} is not valid ({reason})" if reason else ""
+        except (ValueError, TypeError, ArithmeticError) as error:
+            problem = f"{short_repr(value, name=field)} is not valid ({error})" if str(error) else ""
             self.add(field, value, expected, fix, problem=problem)
         return None
 
@@ -88,22 +85,9 @@ def short_repr(value: object, *, name: str = "") -> str:
         if isinstance(value, str) and looks_secret(value, name=bare):
             return HIDDEN
         text = redact(repr(value))  # before it is cut: half a credential has another form
-    except Exception:  # noqa: BLE001  # an integer of 5000 digits has no repr, other values raise
+    except ValueError:  # an integer of 5000 digits has no repr
         text = f"<{type(value).__name__}>"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
-
-
-def said(error: BaseException) -> str:
-    """The text of an error; empty where ``str`` raises."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # methods of the value may raise anything
-        return ""
-
-
-def _reason(error: Exception) -> str:
-    is_of_readers = isinstance(error, (ValueError, TypeError, ArithmeticError))
-    return said(error) if is_of_readers else f"{type(error).__name__}: {said(error)}"
 
 
 @attrs.frozen
@@ -170,17 +154,27 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and not re.search(r"[\0\ud800-\udfff]", value)
 
 
-def text(value: Any) -> str:
-    """A text that is not blank."""
-    if not is_text(value) or not value.strip():
-        raise ValueError
-    return str(value)
+def reader(holds: Callable[[Any], bool], make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Reads a value for which ``holds``."""
+
+    def read_value(value: Any) -> T:
+        if not holds(value):
+            raise ValueError
+        return make(value)
+
+    return read_value
+
+
+text = reader(lambda value: is_text(value) and bool(value.strip()), str)
+"""A text that is not blank."""
+function = reader(callable, lambda value: value)
+"""A callable."""
 
 
 def path(value: Any) -> str:
     """A path, as text or as an object."""
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if found is not value and isinstance(found, str) and found.startswith("gs:"):
+    if found is not value and str(found).startswith("gs:"):
         raise ValueError("a path object folds the slashes of gs://")
     return text(found)
 
@@ -188,13 +182,7 @@ def path(value: Any) -> str:
 def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:
     """A text that matches the pattern as a whole."""
     form = re.compile(pattern)
-
-    def read_text(value: Any) -> str:
-        if not form.fullmatch(text(value)):
-            raise ValueError
-        return str(value)
-
-    return read_text
+    return reader(lambda value: bool(form.fullmatch(text(value))), str)
 
 
 def named(pattern: str = "{word}(?:[/:@]{word})*") -> Callable[[Any], str]:
@@ -208,87 +196,59 @@ def named(pattern: str = "{word}(?:[/:@]{word})*") -> Callable[[Any], str]:
     return matching(re.compile(pattern.replace("{word}", r"[A-Za-z0-9][\w.+~-]*"), re.ASCII))
 
 
-def texts(value: Any) -> tuple[str, ...]:
-    """A list of texts, some of which may be empty."""
+def _items(value: Any) -> Sequence[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise ValueError
-    for number, one in enumerate(value):
+    return value
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, some of which may be empty."""
+    for number, one in enumerate(_items(value)):
         if not is_text(one):
             raise ValueError(f"item {number} is {short_repr(one)}")
     return tuple(map(str, value))
 
 
-def many(read_one: Callable[[Any], Any], *, or_one: bool = False) -> Callable[[Any], tuple[Any, ...]]:
+def many(
+    read_one: Callable[[Any], T], *, or_one: bool = False, least: int = 0
+) -> Callable[[Any], tuple[T, ...]]:
     """A list of items without duplicates; with ``or_one``, also one item without a list."""
 
-    def read_list(value: Any) -> tuple[Any, ...]:
-        if or_one and isinstance(value, (str, enum.Enum)):
-            return (read_one(value),)
-        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+    def read_list(value: Any) -> tuple[T, ...]:
+        is_one = or_one and isinstance(value, (str, enum.Enum))
+        found = tuple(dict.fromkeys(read_one(one) for one in ((value,) if is_one else _items(value))))
+        if len(found) < least:
             raise ValueError
-        return tuple(dict.fromkeys(read_one(one) for one in value))
+        return found
 
     return read_list
 
 
-def some(read_one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+def some(read_one: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
     """One or more items, as a list or one alone."""
-    read_list = many(read_one, or_one=True)
-
-    def read_some(value: Any) -> tuple[Any, ...]:
-        found = read_list(value)
-        if not found:
-            raise ValueError
-        return found
-
-    return read_some
+    return many(read_one, or_one=True, least=1)
 
 
 def whole(low: int, high: int) -> Callable[[Any], int]:
     """A whole number from ``low`` to ``high``."""
-
-    def read_number(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError
-        return int(value)
-
-    return read_number
+    return reader(lambda value: type(value) is int and low <= value <= high, int)
 
 
 def number(low: float, high: float) -> Callable[[Any], float]:
     """A number between ``low`` and ``high``, both excluded."""
-
-    def read_number(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < high:
-            raise ValueError
-        return float(value)
-
-    return read_number
+    return reader(lambda value: type(value) in (int, float) and low < value < high, float)
 
 
 def word(*known: str) -> Callable[[Any], str]:
     """One of some words."""
-
-    def read_word(value: Any) -> str:
-        if not isinstance(value, str) or str(value) not in known:
-            raise ValueError
-        return str(value)
-
-    return read_word
+    return reader(lambda value: isinstance(value, str) and value in known, str)
 
 
 def one_of(kind: type[E]) -> Callable[[Any], E]:
     """A member of an enum, or its value."""
-
-    def read_member(value: Any) -> E:
-        if not isinstance(value, (kind, str)):
-            raise ValueError
-        try:
-            return kind(value)
-        except ValueError:
-            raise ValueError from None
-
-    return read_member
+    values = {one.value for one in kind}
+    return reader(lambda value: isinstance(value, kind) or (isinstance(value, str) and value in values), kind)
 
 
 def words(kind: type[enum.Enum]) -> str:
@@ -298,30 +258,11 @@ def words(kind: type[enum.Enum]) -> str:
 
 def instance(kind: type[Any]) -> Callable[[Any], Any]:
     """An instance of a class."""
-
-    def read_value(value: Any) -> Any:
-        if not isinstance(value, kind):
-            raise ValueError
-        return value
-
-    return read_value
+    return reader(lambda value: isinstance(value, kind), lambda value: value)
 
 
-def function(value: Any) -> Any:
-    """A callable."""
-    if not callable(value):
-        raise ValueError
-    return value
-
-
-def _event(value: Any) -> Any:
-    if isinstance(value, type) or not callable(getattr(value, "is_set", None)):
-        raise ValueError
-    return value
-
-
-def _prefix(value: Any) -> str:
-    return value if value == "" else text(value)
+def _is_event(value: Any) -> bool:
+    return not isinstance(value, type) and callable(getattr(value, "is_set", None))
 
 
 _FLAG = Field(instance(bool), "True or False", "leave it out", is_needed=True)
@@ -329,10 +270,17 @@ _CALLBACK = Field(function, "a function of a JobEvent", "print")
 _CLOCK = Field(function, "a function", "leave it out", is_needed=True)
 ARGUMENTS = {
     "idempotency_key": Field(text, "a text that is not blank", "leave it out for a new job each time"),
-    "stop": Field(_event, "an event that another thread sets", "threading.Event()"),
+    "stop": Field(
+        reader(_is_event, lambda value: value), "an event that another thread sets", "threading.Event()"
+    ),
     "on_change": _CALLBACK,
     "listener": attrs.evolve(_CALLBACK, is_needed=True),
-    "name": Field(_prefix, "the beginning of a job's id", "name='bert'", is_needed=True),
+    "name": Field(
+        lambda value: value if value == "" else text(value),
+        "the beginning of a job's id",
+        "name='bert'",
+        is_needed=True,
+    ),
     "arguments": Field(function, "a function of a point", "arguments=lambda point: [str(point['lr'])]"),
     "path": Field(path, "the path of a file", "path='scan.html'", is_needed=True),
     "on_line": Field(function, "a function of one line", "print"),

@@ -45,11 +45,7 @@ _HOST = "the N1 machine itself"
 
 
 def gpus() -> Gpus:
-    """Every GPU kind, newest first, those that are gone included.
-
-    >>> [gpu.kind for gpu in gpus() if gpu.memory_gib > 100]
-    ['GB300', 'GB200', 'B200', 'H200']
-    """
+    """Every GPU kind, newest first, those that are gone included."""
     return GPUS
 
 
@@ -61,11 +57,7 @@ def families() -> Mapping[str, Family]:
 
 @cache
 def machines() -> Machines:
-    """Every machine type with its GPUs built in, then the N1 hosts that take GPUs.
-
-    >>> [m.machine_type for m in machines() if m.gpu == "H200"]
-    ['a3-ultragpu-8g', 'a3-ultragpu-8g-nolssd']
-    """
+    """Every machine type with its GPUs built in, then the N1 hosts that take GPUs."""
     return Machines(
         Machine(family=families()[row["family"]], **load.cells(Machine, row)) for row in load.rows("machines")
     )
@@ -82,9 +74,6 @@ def machine(machine_type: str) -> Machine:
 
     Raises:
         NoFitError: the catalog knows no such machine type; ``nearest`` holds the most alike.
-
-    >>> machine("a2-ultragpu-2g").vcpus
-    24
     """
     found = next((one for one in machines() if one.machine_type == machine_type), None)
     if found is not None:
@@ -121,8 +110,8 @@ def shapes(
         region: only what the service (by default Compute Engine) lists in this region.
         min_gpu_memory_gib: at least this much memory on each GPU.
         min_compute_capability: at least this, such as ``"8.0"`` for bfloat16.
-        max_usd_h: known to cost at most this per hour, in ``region`` or somewhere,
-            under ``provisioning_model`` or any that is sold. Shapes without a whole price are left out.
+        max_usd_h: known to cost at most this per hour, in ``region`` or somewhere, under
+            ``provisioning_model`` or any that is sold. Shapes without a whole price are left out.
 
     Returns:
         Smallest count first, then newest GPU, then the table's order. Empty where the filters leave nothing.
@@ -137,25 +126,20 @@ def shapes(
     """
     services = (Service(service),) if service else tuple(Service)
     model = ProvisioningModel(provisioning_model) if provisioning_model else None
-    least = release(min_compute_capability)
-    listing = service or Service.COMPUTE
+    least, listing = (release(min_compute_capability), services[0] if service else Service.COMPUTE)
+
+    def is_cheap(price: Price) -> bool:
+        is_model = model in (None, price.provisioning_model)
+        return is_model and price.is_whole and max_usd_h is not None and price.usd_h <= max_usd_h
 
     def is_wanted(shape: Shape) -> bool:
         sold = {one for each in services for one in shape.sold_as(each)}
-        known = () if max_usd_h is None else prices(shape, service=listing, region=region)
         return (
             shape.gpu.memory_gib >= min_gpu_memory_gib
             and shape.gpu.capability >= least
             and (bool(sold) if model is None else model in sold)
             and (region is None or region in regions(shape, listing))
-            and (
-                max_usd_h is None
-                or any(
-                    one.is_whole and one.usd_h <= max_usd_h
-                    for one in known
-                    if model in (None, one.provisioning_model)
-                )
-            )
+            and (max_usd_h is None or any(map(is_cheap, prices(shape, service=listing, region=region))))
         )
 
     return Shapes(filter(is_wanted, _carrying(gpu, count, machine_type)))
@@ -182,7 +166,11 @@ def counts(gpu: str) -> tuple[int | Fraction, ...]:
     >>> counts("T4")
     (1, 2, 4)
     """
-    return tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(find(gpu).kind, None)))
+    return _counts(find(gpu).kind, None)
+
+
+def _counts(kind: str, machine_type: str | None) -> tuple[int | Fraction, ...]:
+    return tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(kind, machine_type)))
 
 
 @lru_cache(maxsize=512)  # bounded: machine_type is whatever the caller wrote
@@ -214,7 +202,7 @@ def _no_fit(gpu: Gpu, count: object, machine_type: str | None) -> NoFitError:
         return NoFitError(f"{gpu.kind} is gone from Google Cloud", why=f"{life.note} {life.ends}", fix=fix)
     if machine_type is not None:
         machine(machine_type)
-    exist = tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(gpu.kind, machine_type)))
+    exist = _counts(gpu.kind, machine_type)
     if not exist:
         types = dict.fromkeys(shape.machine_type for shape in _of_kind(gpu.kind, None))
         why = f"{gpu.kind} is carried by {', '.join(types)}"
@@ -235,10 +223,8 @@ def _no_fit(gpu: Gpu, count: object, machine_type: str | None) -> NoFitError:
 def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:
     """The regions where a service lists a shape, sorted; empty where it does not offer it.
 
-    Presence, not capacity. A GPU seen in a region does not put every machine with it there: a3-megagpu-8g
-    exists in 13 regions, while its GPU is listed in 20. For Vertex AI these are the regions of its
-    accelerator table that train; one it lists there, asia-south2, is missing from the feature table of the
-    same page.
+    Presence, not capacity. A GPU seen in a region does not put every machine with it there. For Vertex AI
+    these are the regions of its accelerator table that train.
 
     Source: machine-regions (2026-08-17), accelerator-regions (2026-08-10), vertex-regions (2026).
 
@@ -278,19 +264,17 @@ def possible_zones(shape: Shape, region: str) -> tuple[str, ...]:
 
     Those of `zones`; where a region sells the shape and no zone is known, every zone of the region, for
     Compute Engine's own list to decide. Regions that not every project sees (us-east7) count here too.
-
-    >>> possible_zones(shapes("RTX-PRO-6000", 1)[0], "us-east4")
-    ('us-east4-a', 'us-east4-b', 'us-east4-c')
     """
     known = tuple(zone for zone in zones(shape) if region_of(zone) == region)
     sold_in = (*regions(shape), *_places("restricted-regions", shape.machine_type))
-    return known or (_zones_of_region(region) if region in sold_in else ())
+    if known or region not in sold_in:
+        return known
+    return tuple(sorted(one for one in _all_places() if one != region and region_of(one) == region))
 
 
 @cache
-def _zones_of_region(region: str) -> tuple[str, ...]:
-    named = {place for row in _place_rows().values() for place in row["places"].split()}
-    return tuple(sorted(place for place in named if place != region and region_of(place) == region))
+def _all_places() -> frozenset[str]:
+    return frozenset(place for row in _place_rows().values() for place in row["places"].split())
 
 
 def listed_in(shape: Shape, service: Service | str = Service.COMPUTE) -> Source:
@@ -326,7 +310,7 @@ def likely_region(name: str) -> str:
     >>> likely_region("us-centrl1"), likely_region("us-central1")
     ('us-central1', '')
     """
-    known = {region_of(place) for row in _place_rows().values() for place in row["places"].split()}
+    known = {region_of(place) for place in _all_places()}
     return "" if name in known else get_close_matches(name, sorted(known), n=1, cutoff=0.0)[0]
 
 
@@ -361,7 +345,7 @@ def price(
     >>> str(price("g2-standard-24", "us-central1"))
     '$2.00/h (2026-07-30)'
     """
-    wanted, service, model = _shape(shape), Service(service), ProvisioningModel(provisioning_model)
+    wanted, service, model = (_shape(shape), Service(service), ProvisioningModel(provisioning_model))
     found = _listed(wanted, region, model)
     if model not in wanted.sold_as(service) or found is None:
         return None
@@ -407,10 +391,12 @@ def prices(
 
     >>> prices("a3-megagpu-8g")[0].region
     'us-west4'
-    >>> [(one.machine_type, one.region) for one in prices("H100:8", spot=True)][:1]
-    [('a3-highgpu-8g', 'europe-north1')]
     """
-    wanted = _shapes(shape) if isinstance(shape, str) else (shape,)
+    if not isinstance(shape, str) or any(one.machine_type == shape for one in machines()):
+        wanted: tuple[Shape, ...] = (_shape(shape),)
+    else:
+        kind, _, count = shape.partition(":")
+        wanted = shapes(kind, Fraction(count) if count else None)
     known = (
         price(one, place, model, service=service)
         for one in wanted
@@ -419,14 +405,6 @@ def prices(
         if spot in (None, model is ProvisioningModel.SPOT)
     )
     return Prices(sorted((one for one in known if one), key=lambda one: (one.usd_h, one.region)))
-
-
-def _shapes(words: str) -> tuple[Shape, ...]:
-    """The shapes of a machine type, or of GPUs such as ``H100:8``."""
-    if any(one.machine_type == words for one in machines()):
-        return (_shape(words),)
-    kind, _, count = words.partition(":")
-    return shapes(kind, Fraction(count) if count else None)
 
 
 def _listed(shape: Shape, region: str, model: ProvisioningModel) -> tuple[float, Source] | None:
@@ -473,9 +451,8 @@ def quota(
 ) -> Quota | None:
     """The quota that GPUs of one kind count against, or None where none is known.
 
-    Spot and Flex-start count against the preemptible quotas on both services.
-    Compute Engine's quotas do not apply to Vertex AI.
-    For ``reservation-bound`` none is known: the reservation itself was counted when it was made.
+    Spot and Flex-start count against the preemptible quotas on both services. Compute Engine's quotas do not
+    apply to Vertex AI. For ``reservation-bound`` none is known: the reservation was counted when it was made.
 
     Raises:
         UnknownGpuError: no GPU goes by that name.
@@ -484,8 +461,6 @@ def quota(
 
     >>> quota("H100").name
     'GPUS-PER-GPU-FAMILY-per-project-region (NVIDIA_H100)'
-    >>> quota("H100", ProvisioningModel.SPOT, service=Service.VERTEX).quota_id
-    'CustomModelTrainingPreemptibleH100GPUsPerProjectPerRegion'
     """
     kind = (find(gpu) if isinstance(gpu, str) else gpu).kind
     model = ProvisioningModel(provisioning_model)
@@ -503,11 +478,7 @@ def _quotas() -> Mapping[tuple[str, Service, bool], Quota]:
 
 
 def other_quota(of: str, *, service: Service = Service.COMPUTE, preemptible: bool = False) -> Quota:
-    """A quota that counts something else than one kind of GPU, by its name in ``quotas.csv``.
-
-    >>> other_quota("GPUs of all regions").metric
-    'GPUS_ALL_REGIONS'
-    """
+    """A quota that counts something else than one kind of GPU, by its name in ``quotas.csv``."""
     return _quotas()[of, service, preemptible]
 
 
@@ -523,13 +494,13 @@ def is_of_all_regions(metric: str) -> bool:
 def _fabrics() -> Mapping[str, tuple[Fabric, ...]]:
     """By the name of a family or machine type, the fastest first."""
     document = load.networks()
-    found: dict[str, list[Fabric]] = {}
+    found: dict[str, tuple[Fabric, ...]] = {}
     for row in document["network"]:
-        told = {name: value for name, value in row.items() if name not in ("of", "read_on")}
-        told["environment"] = document["environment"].get(row.get("environment"), {})
+        fields = {name: value for name, value in row.items() if name not in ("of", "read_on")}
+        fields["environment"] = document["environment"].get(row.get("environment"), {})
         for of in row["of"]:
-            found.setdefault(of, []).append(Fabric(**told))
-    return {of: tuple(ones) for of, ones in found.items()}
+            found[of] = (*found.get(of, ()), Fabric(**fields))
+    return found
 
 
 def fabrics(shape: Shape) -> tuple[Fabric, ...]:
@@ -543,7 +514,7 @@ def fabrics(shape: Shape) -> tuple[Fabric, ...]:
 
 
 def nccl_defaults(shape: Shape) -> dict[str, str]:
-    """What NCCL should be told on such a machine whatever the network; the user's own values win.
+    """NCCL variables for such a machine whatever the network; the user's own values win.
 
     >>> nccl_defaults(shapes("RTX-PRO-6000", 4)[0])
     {'NCCL_P2P_LEVEL': 'PHB'}

@@ -186,24 +186,16 @@ class Gpus(TableDisplay, tuple[Gpu, ...]):
 
     @property
     def table(self) -> Table:
-        return Table(
-            title="GPUs on Google Cloud",
-            columns=(
-                *("kind", "GiB", "GB/s", "NVLink GB/s", "bf16 TFLOPS", "capability"),
-                *("CUDA from", "driver from", "Compute", "Vertex AI", "life"),
-            ),
-            rows=(
-                (
-                    *(gpu.kind, gpu.memory_gib, gpu.memory_gb_s, gpu.nvlink_gb_s),
-                    None if gpu.bf16_tflops is None else f"{gpu.bf16_tflops:g}",
-                    *(gpu.compute_capability, gpu.min_cuda, gpu.min_driver),
-                    *(gpu.accelerator_type, gpu.vertex_accelerator_type),
-                    f"{gpu.lifecycle.stage} {gpu.lifecycle.ends}" if gpu.lifecycle.ends else "",
-                )
-                for gpu in self
-            ),
-            right=("GiB", "GB/s", "NVLink GB/s", "bf16 TFLOPS"),
-        )
+        sizes = ("GiB", "GB/s", "NVLink GB/s", "bf16 TFLOPS")
+        columns = ("kind", *sizes, "capability", "CUDA from", "driver from", "Compute", "Vertex AI", "life")
+        rows = (
+            (g.kind, g.memory_gib, g.memory_gb_s, g.nvlink_gb_s,
+             None if g.bf16_tflops is None else f"{g.bf16_tflops:g}", g.compute_capability, g.min_cuda,
+             g.min_driver, g.accelerator_type, g.vertex_accelerator_type,
+             f"{g.lifecycle.stage} {g.lifecycle.ends}" if g.lifecycle.ends else "")
+            for g in self
+        )  # fmt: skip
+        return Table(title="GPUs on Google Cloud", columns=columns, rows=rows, right=sizes)
 
 
 @attrs.frozen(kw_only=True)
@@ -437,15 +429,12 @@ class Prices(TableDisplay, tuple[Price, ...]):
 
     @property
     def table(self) -> Table:
-        return Table(
-            title="Prices, US dollars an hour",
-            columns=("machine type", "region", "provisioning model", "USD/h", "leaves out", "dated"),
-            rows=tuple(
-                (p.machine_type, p.region, p.provisioning_model, f"{p.usd_h:.4f}", p.leaves_out, p.date)
-                for p in self
-            ),
-            right=("USD/h",),
+        columns = ("machine type", "region", "provisioning model", "USD/h", "leaves out", "dated")
+        rows = (
+            (p.machine_type, p.region, p.provisioning_model, f"{p.usd_h:.4f}", p.leaves_out, p.date)
+            for p in self
         )
+        return Table(title="Prices, US dollars an hour", columns=columns, rows=rows, right=("USD/h",))
 
 
 @attrs.frozen(kw_only=True)

@@ -117,27 +117,25 @@ def apis(client: GoogleClient, needed: Sequence[NeededApi]) -> Probe:
 
     def run() -> Iterator[Check]:
         parent = f"projects/{client.project}/services"
-        names = [f"{parent}/{one.name}" for one in needed]
-        action = "see which APIs are on"
+        names = {"names": [f"{parent}/{one.name}" for one in needed]}
         body = call(
-            client, "GET", Api.SERVICEUSAGE, f"/v1/{parent}:batchGet", action=action, params={"names": names}
-        )
+            client, "GET", Api.SERVICEUSAGE, f"/v1/{parent}:batchGet", action="see which APIs are on",
+            params=names,
+        )  # fmt: skip
         listed = mappings(body.get("services"))
         states = {str(one.get("name", "")).rpartition("/")[2]: one.get("state") for one in listed}
         for one in needed:
-            yield _api_check(client.project, one, states.get(one.name))
+            state = states.get(one.name)
+            if state == "ENABLED":
+                yield ok("on", group="APIs on", subject=one.name)
+            elif state != "DISABLED":
+                yield unknown("Google does not say whether it is on", subject=one.name)
+            else:
+                why = f"it is off; it is needed to {one.purpose}"
+                fix = f"gcloud services enable {one.name} --project {client.project}"
+                yield failed(why, fix, subject=one.name, is_certain=not one.is_optional)
 
     return Probe(subject="APIs", run=run)
-
-
-def _api_check(project: str, needed: NeededApi, state: object) -> Check:
-    if state == "ENABLED":
-        return ok("on", group="APIs on", subject=needed.name)
-    if state != "DISABLED":
-        return unknown("Google does not say whether it is on", subject=needed.name)
-    why = f"it is off; it is needed to {needed.purpose}"
-    fix = f"gcloud services enable {needed.name} --project {project}"
-    return failed(why, fix, subject=needed.name, is_certain=not needed.is_optional)
 
 
 def find(client: GoogleClient, path: str) -> Json | None:
@@ -156,11 +154,10 @@ def network(client: GoogleClient, path: str, fix: str) -> Probe:
 def exists(client: GoogleClient, path: str, subject: str, fix: str) -> Probe:
     """Whether a resource of Compute Engine exists; what to do where it does not."""
 
-    def run() -> Iterator[Check]:
-        yield (
-            ok("there", group="networks and subnetworks")
-            if find(client, path) is not None
-            else failed(f"there is no {path}", fix)
+    def run() -> tuple[Check, ...]:
+        is_there = find(client, path) is not None
+        return (
+            ok("there", group="networks and subnetworks") if is_there else failed(f"there is no {path}", fix),
         )
 
     return Probe(subject=subject, run=run)

@@ -107,37 +107,28 @@ def permissions(
 
 def held_permissions(client: GoogleClient, on: On, name: str, wanted: Sequence[str]) -> frozenset[str]:
     """Those of the permissions that the caller has on a resource."""
-    action = f"test permissions on {on.value} {name}"
-    if on is On.BUCKET:
-        path, params = f"/storage/v1/b/{name}/iam/testPermissions", {"permissions": list(wanted)}
-        body = call(client, "GET", Api.STORAGE, path, action=action, params=params)
-    else:
-        owner = owner_of(name, client.project)
-        api, path = (
-            (Api.RESOURCEMANAGER, f"/v3/projects/{name}")
-            if on is On.PROJECT
-            else (Api.IAM, f"/v1/projects/{owner}/serviceAccounts/{name}")
-        )
-        body = call(
-            client, "POST", api, f"{path}:testIamPermissions", action=action,
-            json={"permissions": list(wanted)},
-        )  # fmt: skip
+    names, owner = {"permissions": list(wanted)}, owner_of(name, client.project)
+    method, api, path = {
+        On.PROJECT: ("POST", Api.RESOURCEMANAGER, f"/v3/projects/{name}:testIamPermissions"),
+        On.BUCKET: ("GET", Api.STORAGE, f"/storage/v1/b/{name}/iam/testPermissions"),
+        On.ACCOUNT: ("POST", Api.IAM, f"/v1/projects/{owner}/serviceAccounts/{name}:testIamPermissions"),
+    }[on]
+    asked = {"params" if on is On.BUCKET else "json": names}
+    body = call(client, method, api, path, action=f"test permissions on {on.value} {name}", **asked)
     return frozenset(texts(body.get("permissions")))
 
 
 def _check(client: GoogleClient, needed: Permission, name: str, is_held: bool) -> Check:
     if is_held:
         return ok(needed.purpose, group="permissions held", subject=needed.name)
-    match needed.on:
-        case On.PROJECT:
-            grant = f"gcloud projects add-iam-policy-binding {name}"
-        case On.BUCKET:
-            grant = f"gcloud storage buckets add-iam-policy-binding gs://{name}"
-        case On.ACCOUNT:
-            owner = owner_of(name, client.project)
-            grant = f"gcloud iam service-accounts add-iam-policy-binding {name} --project {owner}"
+    grant = {
+        On.PROJECT: f"projects add-iam-policy-binding {name}",
+        On.BUCKET: f"storage buckets add-iam-policy-binding gs://{name}",
+        On.ACCOUNT: f"iam service-accounts add-iam-policy-binding {name}"
+        f" --project {owner_of(name, client.project)}",
+    }[needed.on]
     why = f"missing on {needed.on.value} {name}; it is needed to {needed.purpose}"
-    fix = f"{grant} --member {client.member} --role {needed.role}"
+    fix = f"gcloud {grant} --member {client.member} --role {needed.role}"
     return failed(why, fix, subject=needed.name, is_certain=not needed.is_optional)
 
 

@@ -173,9 +173,8 @@ class Checks:
             if one.finding is Finding.OK and width:
                 text = cut(text, max(width - len(head), 20))
             yield from _wrapped(head + text, width)
-        commands = [fix for fix in self.fixes if fix.startswith(_PROGRAMS)]
-        words = [fix for fix in self.fixes if fix not in commands]
-        for title, fixes in (("To fix:", words), ("Run:", commands)):
+        for title, is_command in (("To fix:", False), ("Run:", True)):
+            fixes = [fix for fix in self.fixes if fix.startswith(_PROGRAMS) is is_command]
             if fixes:
                 yield from ("", title)
                 yield from (f"  {line}" for fix in fixes for line in _wrapped(fix, width - 2))
@@ -184,24 +183,20 @@ class Checks:
         return tuple(one for one in self.checks if one.finding is finding)
 
     def _folded(self) -> Iterator[Check]:
-        yield from _joined(self.faults, by=lambda one: (one.subject, one.why))
-        yield from _joined(self.unknowns, by=lambda one: one.why)
-        yield from _joined(self._found(Finding.OK), by=lambda one: one.group or (one.subject, one.why))
-
-
-def _joined(checks: Iterable[Check], *, by: Callable[[Check], object]) -> Iterator[Check]:
-    """One check for those that say the same, with all their backends and subjects."""
-    same: dict[object, list[Check]] = {}
-    for one in checks:
-        same.setdefault(by(one), []).append(one)
-    for alike in same.values():
-        first, subjects = alike[0], list(dict.fromkeys(one.subject for one in alike))
-        backend = ", ".join(dict.fromkeys(one.backend for one in alike))
-        if first.group and len(subjects) > 1:
-            yield attrs.evolve(first, backend=backend, subject=f"{len(subjects)} {first.group}", why="")
-        else:
+        """One check for those that say the same, with all their backends and subjects."""
+        same: dict[object, list[Check]] = {}
+        for one in self.checks:
+            by = one.why if one.finding is Finding.UNKNOWN else (one.subject, one.why)
+            by = one.group if one.finding is Finding.OK and one.group else by
+            same.setdefault((one.finding, by), []).append(one)
+        for alike in same.values():
+            first, subjects = alike[0], list(dict.fromkeys(one.subject for one in alike))
+            backend = ", ".join(dict.fromkeys(one.backend for one in alike))
             more = f" and {len(subjects) - _NAMED} more" if len(subjects) > _NAMED else ""
-            yield attrs.evolve(first, backend=backend, subject=", ".join(subjects[:_NAMED]) + more)
+            subject, why = ", ".join(subjects[:_NAMED]) + more, first.why
+            if first.finding is Finding.OK and first.group and len(subjects) > 1:
+                subject, why = f"{len(subjects)} {first.group}", ""
+            yield attrs.evolve(first, backend=backend, subject=subject, why=why)
 
 
 def _wrapped(fix: str, width: int) -> list[str]:
@@ -250,19 +245,16 @@ def _from_error(probe: Probe, error: GputrainError) -> Check:
     if unreached:  # one fault, or one unknown, for everything at that address
         is_fault = probe.is_needed or leads_here(unreached)
         return failed(" ".join(error.why.split()), error.fix, subject=unreached, is_certain=is_fault)
+    why, fix, is_certain = error.why or error.what, error.fix, isinstance(error, AuthError)
     match error:
         case ApiDisabledError():
             why = f"{error.api or 'an API it needs'} is switched off"
         case PermissionDeniedError() if error.permission:
             why = f"the permission to look, {error.permission}, is missing"
         case TransientError():
-            why = f"no answer now: {error.why or error.what}"
-        case _:
-            why = error.why or error.what
-    fix = "try again" if isinstance(error, TransientError) else error.fix
-    if isinstance(error, MissingError):  # what is missing has a check of its own
-        fix = ""
-    is_certain = isinstance(error, AuthError)
+            why, fix = f"no answer now: {why}", "try again"
+        case MissingError():
+            fix = ""  # what is missing has a check of its own
     text = " ".join((why if is_certain else f"could not be checked: {why}").split())
     return failed(text, fix, subject=subject, is_certain=is_certain)
 

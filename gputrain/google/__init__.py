@@ -11,54 +11,26 @@
 Google's libraries are loaded when the first call is made.
 """
 
-from gputrain.google.client import GoogleClient
-from gputrain.google.endpoints import Api, Endpoints
+from gputrain.google.client import GoogleClient as GoogleClient
+from gputrain.google.endpoints import Api as Api, Endpoints as Endpoints
 from gputrain.google.errors import (
-    ErrorDetails,
-    MissingError,
-    PreconditionError,
-    UnclearError,
-    google_errors,
-    most_severe,
-    operation_error,
-    to_error,
+    ErrorDetails as ErrorDetails,
+    MissingError as MissingError,
+    PreconditionError as PreconditionError,
+    UnclearError as UnclearError,
+    google_errors as google_errors,
+    most_severe as most_severe,
+    operation_error as operation_error,
+    to_error as to_error,
 )
 from gputrain.google.labels import (
-    LABEL_ATTEMPT,
-    LABEL_JOB,
-    LABEL_NAME,
-    LABEL_OWNER,
-    filter_text,
-    label_value,
-    our_labels,
+    LABEL_ATTEMPT as LABEL_ATTEMPT,
+    LABEL_JOB as LABEL_JOB,
+    LABEL_NAME as LABEL_NAME,
+    LABEL_OWNER as LABEL_OWNER,
+    filter_text as filter_text,
+    label_value as label_value,
+    our_labels as our_labels,
 )
-from gputrain.google.listing import Listing, Page, PartialListError, read_all
-from gputrain.google.storage import Object, ObjectInfo, Objects
-
-__all__ = [
-    "LABEL_ATTEMPT",
-    "LABEL_OWNER",
-    "LABEL_JOB",
-    "LABEL_NAME",
-    "GoogleClient",
-    "Api",
-    "Endpoints",
-    "ErrorDetails",
-    "Listing",
-    "MissingError",
-    "Objects",
-    "Page",
-    "PartialListError",
-    "PreconditionError",
-    "Object",
-    "ObjectInfo",
-    "UnclearError",
-    "filter_text",
-    "google_errors",
-    "label_value",
-    "most_severe",
-    "operation_error",
-    "our_labels",
-    "read_all",
-    "to_error",
-]
+from gputrain.google.listing import Listing as Listing, PartialListError as PartialListError
+from gputrain.google.storage import Object as Object, ObjectInfo as ObjectInfo, Objects as Objects

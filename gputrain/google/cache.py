@@ -59,8 +59,9 @@ class Cache(Generic[K, V]):
         wait_s: float = 6.0,
     ) -> None:
         def expires_at(_: K, found: Found, at: float) -> float:
-            kept_s = fresh_s(found.value) if callable(fresh_s) else fresh_s
-            return at + min(failure_s if found.error else kept_s, LONGEST_S)
+            if found.error is not None:
+                return at + failure_s
+            return at + min(fresh_s(found.value) if callable(fresh_s) else fresh_s, LONGEST_S)
 
         self._now, self._wait_s = now, wait_s
         self._lock = threading.Lock()

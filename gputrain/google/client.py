@@ -207,7 +207,7 @@ class GoogleClient:
         params: Mapping[str, Any] | None = None,
         json: Any = None,
         headers: Mapping[str, str] | None = None,
-        read: Callable[[Any], Any] = lambda response: response,
+        as_json: bool = False,
     ) -> Any:
         """The response to an HTTP call with our credentials, as `requests` gives it.
 
@@ -215,37 +215,39 @@ class GoogleClient:
             action: what is being done, for the error's text.
             policy: what is repeated.
             params: those that are empty are not sent.
-            read: makes of the response what is returned; where it raises TransientError, it is repeated.
+            as_json: return the JSON object in the response; any other body is unclear, and so repeated.
 
         Raises:
             AccessError, RequestError, CapacityError, TransientError, ProviderError: as Google reports.
         """
         sent = {name: value for name, value in (params or {}).items() if value not in ("", None)}
+        session = self.session()
 
         def once() -> Any:
-            response = self.session().request(
+            response = session.request(
                 method, url, params=sent, json=json, headers=dict(headers or {}),
                 timeout=(min(CONNECT_S, policy.call_s), policy.call_s),
             )  # fmt: skip
             if response.status_code >= 300:
                 raise to_error(response_error(response), action, project=self.project, now=self.now())
-            return read(response)
+            return _json_of(response, action) if as_json else response
 
         return self.tried(once, action=action, policy=policy)
 
-    def request_json(self, method: str, url: str, *, action: str, policy: Policy, **options: Any) -> Json:
-        """As `request`, and the JSON object in the response; any other body is unclear, and so repeated."""
-        read = lambda response: _json_of(response, action)  # noqa: E731
-        body: Json = self.request(method, url, action=action, policy=policy, read=read, **options)
+    def request_json(self, method: str, url: str, **options: Any) -> Json:
+        """The JSON object in a response. Arguments and errors as of `request`."""
+        body: Json = self.request(method, url, as_json=True, **options)
         return body
 
-    def get(self, url: str, *, action: str, policy: Policy = READ, **options: Any) -> Json:
-        """Read a JSON object, as `request_json`."""
-        return self.request_json("GET", url, action=action, policy=policy, **options)
+    def get(self, url: str, *, policy: Policy = READ, **options: Any) -> Json:
+        """Read a JSON object. Arguments and errors as of `request`."""
+        body: Json = self.request("GET", url, policy=policy, as_json=True, **options)
+        return body
 
-    def post(self, url: str, *, action: str, policy: Policy = ONCE, **options: Any) -> Json:
-        """Create or do something, as `request_json`."""
-        return self.request_json("POST", url, action=action, policy=policy, **options)
+    def post(self, url: str, *, policy: Policy = ONCE, **options: Any) -> Json:
+        """Create or do something. Arguments and errors as of `request`."""
+        body: Json = self.request("POST", url, policy=policy, as_json=True, **options)
+        return body
 
     def list_all(
         self,
@@ -268,7 +270,7 @@ class GoogleClient:
         def page(token: str) -> Page[Any]:
             asked = {**(params or {}), "pageToken": token}
             body = self.get(url, action=action, policy=policy, params=asked, headers=headers)
-            return page_of(body, items) if read is None else read(body)
+            return read(body) if read else page_of(body, items)
 
         return read_all(page)
 

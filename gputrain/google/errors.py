@@ -20,7 +20,7 @@ import math
 import re
 import ssl
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,6 +42,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.google.endpoints import leads_here
+from gputrain.google.forms import mapping, mappings
 from gputrain.text import looks_secret, redact, redacted, sanitize
 
 LONGEST = 4000
@@ -392,24 +393,22 @@ def classify(details: ErrorDetails) -> Rule | None:
     """The rule for an error; None for one that no rule knows."""
     if details.where == "network" or details == ErrorDetails(place=details.place, raw=details.raw):
         return _BY_NAME["unclear"]
-    rule = _first(details)
+    rule = next((rule for rule in RULES if rule.search(details) is not None), None) or _by_code(details)
     is_global = details.quota is not None and details.quota.is_global
     if rule is not None and rule.name == "quota_region" and is_global:  # the sentence may leave that out
         return _BY_NAME["quota_project"]
     return rule
 
 
-def _first(details: ErrorDetails) -> Rule | None:
-    for rule in RULES:
-        if rule.search(details) is not None:
-            return rule
-    told = details.codes | {f"{details.where}:{code}" for code in details.codes}
+def _by_code(details: ErrorDetails) -> Rule | None:
+    codes = details.codes | {f"{details.where}:{code}" for code in details.codes}
     quoted = _QUOTED.findall(" ".join((*sorted(details.codes), details.message)))
-    by_code = [rule for rule in RULES if rule.fits(told, "codes")]
+    words = codes | {str(details.status), f"{details.where}:{details.status}"}
+    found = [rule for rule in RULES if rule.fits(codes, "codes")]
     # a code that is only quoted repeats no write
-    by_code += [rule for rule in RULES if rule.fits(quoted, "codes") and not rule.error.retryable]
-    words = told | {str(details.status), f"{details.where}:{details.status}"}
-    return next(iter(by_code), None) or next((rule for rule in RULES if rule.fits(words, "status")), None)
+    found += [rule for rule in RULES if rule.fits(quoted, "codes") and not rule.error.retryable]
+    found += [rule for rule in RULES if rule.fits(words, "status")]
+    return found[0] if found else None
 
 
 def to_error(
@@ -429,19 +428,28 @@ def to_error(
     """
     rule = classify(details)
     if rule is None:
-        return _unknown(details, action)
+        codes = sorted(details.codes)
+        return ProviderError(
+            f"could not {action}: Google's answer is unknown",
+            why=details.message or f"status {details.status} {' '.join(codes)}".strip(),
+            fix="look whether it was done; then report the answer in this error's raw field",
+            raw=details.raw,
+            code=codes[0] if codes else str(details.status),
+        )
     details = details if details.place else attrs.evolve(details, place=place)
     found = rule.search(details) or {}
-    facts = {
-        "scope": rule.scope,
-        "try_elsewhere": rule.try_elsewhere,
-        **rule.facts,
-        **_facts(rule, details, found),
-    }
+    facts = {"scope": rule.scope, "try_elsewhere": rule.try_elsewhere, **rule.facts}
+    facts |= _facts(rule, details, found)
     if rule.name == "rate" and now is not None:
         facts["refills_in_s"] = 60.0 - now % 60.0
-    why = details.message or f"Google said {details.status or 'nothing'} and gave no reason"
-    note = _note(rule, details)
+    why, note = details.message or f"Google said {details.status or 'nothing'} and gave no reason", ""
+    zones, quota = facts.get("zones_available"), details.quota
+    if zones:
+        note = f"Google has some in {' and '.join(zones)}"
+    elif issubclass(rule.error, QuotaExceededError) and quota and quota.limit is not None:
+        note = "a limit of 0 never clears by waiting" if quota.limit == 0 else ""
+        if quota.future_limit is not None:
+            note = f"a rise from {quota.limit:g} to {quota.future_limit:g} is under way"
     words = {
         "project": project or _project(details),
         "account": found.get("account"),
@@ -463,12 +471,11 @@ def most_severe(errors: Iterable[GputrainError]) -> GputrainError | None:
     An unknown error stands above what passes, since it is never retried.
     """
     order = (QuotaExceededError, RequestError, CapacityError, ProviderError, TransientError)
-    ranked = {kind: rank for rank, kind in enumerate(order)}
-    return min(
-        errors,
-        key=lambda one: next((rank for kind, rank in ranked.items() if isinstance(one, kind)), -1),
-        default=None,
-    )
+
+    def rank(error: GputrainError) -> int:
+        return next((rank for rank, kind in enumerate(order) if isinstance(error, kind)), -1)
+
+    return min(errors, key=rank, default=None)
 
 
 @contextmanager
@@ -554,7 +561,7 @@ def body_error(
     >>> sorted(body_error({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}).codes)
     ['RESOURCE_EXHAUSTED']
     """
-    error = _map(body).get("error")
+    error = mapping(body).get("error")
     raw = redacted(body) if body else shorten(text)
     if isinstance(error, str):
         said = shorten(body.get("error_description")) or shorten(error)
@@ -567,7 +574,7 @@ def body_error(
         )
     code = error.get("code")
     code = code if isinstance(code, int) and 0 < code < 1000 else 0
-    details = [_flat(one) for one in _maps(error.get("details"))]
+    details = [_flat(one) for one in mappings(error.get("details"))]
     delays = (_seconds(one.get("retryDelay")) for one in details)
     return ErrorDetails(
         status=status or code,
@@ -575,7 +582,7 @@ def body_error(
         place=place,
         retry_after_s=next((one for one in (retry_after_s, *delays) if one is not None), None),
         raw=raw,
-        **_evidence([{"code": error.get("status")}, *_maps(error.get("errors"))], details),
+        **_evidence([{"code": error.get("status")}, *mappings(error.get("errors"))], details),
     )
 
 
@@ -585,10 +592,10 @@ def operation_error(error: Any, *, status: int = 0, place: str = "") -> ErrorDet
     >>> operation_error({"code": "QUOTA_EXCEEDED", "message": "Quota 'CPUS' exceeded."}).codes
     frozenset({'QUOTA_EXCEEDED'})
     """
-    error = _map(error)
+    error = mapping(error)
     message = shorten(error.get("message"))
-    details = [one for detail in _maps(error.get("errorDetails")) for one in detail.values()]
-    evidence = _evidence([error], list(_maps(details)))
+    details = [one for detail in mappings(error.get("errorDetails")) for one in detail.values()]
+    evidence = _evidence([error], mappings(details))
     if status >= 500 and not evidence["codes"] and re.fullmatch("[A-Z ]*", message):
         evidence["codes"] = frozenset({"INTERNAL_ERROR"})  # "SERVICE UNAVAILABLE" says no more than 503
     return ErrorDetails(
@@ -622,17 +629,6 @@ class _Fix(string.Formatter):
         return kwargs.get(key) or str(key).upper()
 
 
-def _unknown(details: ErrorDetails, action: str) -> ProviderError:
-    codes = sorted(details.codes)
-    return ProviderError(
-        f"could not {action}: Google's answer is unknown",
-        why=details.message or f"status {details.status} {' '.join(codes)}".strip(),
-        fix="look whether it was done; then report the answer in this error's raw field",
-        raw=details.raw,
-        code=codes[0] if codes else str(details.status),
-    )
-
-
 def _way_to(unreached: str) -> str:
     """What to do where no connection could be opened; empty otherwise."""
     if leads_here(unreached):
@@ -662,13 +658,15 @@ def _facts(rule: Rule, details: ErrorDetails, found: Mapping[str, str]) -> dict[
         }
     if issubclass(kind, CapacityError):
         place = found.get("zone") or found.get("region") or metadata.get("zone") or details.place
-        return {"place": place, "zones_available": _zones(details)}
+        zones = re.split(r"[,\s]+", metadata.get("zonesAvailable", ""))
+        zones = [one for one in zones if re.fullmatch(f"{_REGION_NAME}-{_IN_REGION}", one)]
+        return {"place": place, "zones_available": tuple(zones)}
     if issubclass(kind, PermissionDeniedError):
         permission = metadata.get("permission") or found.get("permission") or rule.facts.get("permission", "")
         return {"permission": permission, "service_account": found.get("account", "")}
     if issubclass(kind, ApiDisabledError):
-        said = metadata.get("service") or details.message
-        api = re.search(r"\b[a-z]{1,60}\.googleapis\.com", said.partition("/apis/api/")[2] or said)
+        text = metadata.get("service") or details.message
+        api = re.search(r"\b[a-z]{1,60}\.googleapis\.com", text.partition("/apis/api/")[2] or text)
         return {"api": api[0] if api else ""}
     if issubclass(kind, OrgPolicyError):
         return {"constraint": found.get("constraint", "")}
@@ -676,24 +674,6 @@ def _facts(rule: Rule, details: ErrorDetails, found: Mapping[str, str]) -> dict[
         metric = found.get("metric") or quota.metric
         return {"retry_after_s": details.retry_after_s, "metric": metric, "unreached": details.unreached}
     return {}
-
-
-def _note(rule: Rule, details: ErrorDetails) -> str:
-    """What a reader should know beside Google's words; mostly nothing."""
-    zones, quota = _zones(details), details.quota
-    if issubclass(rule.error, CapacityError) and zones:
-        return f"Google has some in {' and '.join(zones)}"
-    if not issubclass(rule.error, QuotaExceededError) or quota is None or quota.limit is None:
-        return ""
-    if quota.future_limit is not None:
-        return f"a rise from {quota.limit:g} to {quota.future_limit:g} is under way"
-    return "a limit of 0 never clears by waiting" if quota.limit == 0 else ""
-
-
-def _zones(details: ErrorDetails) -> tuple[str, ...]:
-    """The zones with room that a stockout names."""
-    zones = re.split(r"[,\s]+", details.metadata.get("zonesAvailable", ""))
-    return tuple(zone for zone in zones if re.fullmatch(f"{_REGION_NAME}-{_IN_REGION}", zone))
 
 
 def _project(details: ErrorDetails) -> str:
@@ -704,11 +684,11 @@ def _project(details: ErrorDetails) -> str:
     return named or (found[1] if found else "")
 
 
-def _evidence(errors: Any, details: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Codes, metadata and quota of an error's parts."""
     codes = {_code(one.get(key)) for one in errors for key in ("reason", "code")}
     codes |= {_code(one.get("reason")) for one in details}
-    told = [_map(one.get(name)).items() for one in details for name in ("metadata", "metadatas")]
+    told = [mapping(one.get(name)).items() for one in details for name in ("metadata", "metadatas")]
     metadata = {shorten(key): shorten(value) for items in told for key, value in items}
     quotas = [_quota(one) for one in details if one.get("metricName") or one.get("limitName")]
     if not quotas and "quota_metric" in metadata:  # the way of all services but Compute Engine
@@ -730,7 +710,7 @@ def _evidence(errors: Any, details: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _quota(detail: Mapping[str, Any]) -> ReportedQuota:
     is_rising = detail.get("rolloutStatus") == "IN_PROGRESS"
-    dimensions = _map(detail.get("dimensions"))
+    dimensions = mapping(detail.get("dimensions"))
     return ReportedQuota(
         metric=shorten(detail.get("metricName")),
         limit_name=shorten(detail.get("limitName")),
@@ -742,15 +722,7 @@ def _quota(detail: Mapping[str, Any]) -> ReportedQuota:
 
 def _flat(detail: Mapping[str, Any]) -> Mapping[str, Any]:
     """A detail of google.rpc; Compute Engine nests its own under names such as ``quotaInfo``."""
-    return _map(detail.get("quotaInfo")) or _map(detail.get("errorInfo")) or detail
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (one for one in (value if isinstance(value, (list, tuple)) else ()) if isinstance(one, Mapping))
+    return mapping(detail.get("quotaInfo")) or mapping(detail.get("errorInfo")) or detail
 
 
 def _code(value: Any) -> str:
@@ -804,7 +776,7 @@ def _document(value: Any) -> Mapping[str, Any]:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return {}
-    return _map(value)
+    return mapping(value)
 
 
 def _unreached(error: Any) -> tuple[str, str]:

@@ -94,15 +94,15 @@ class Increase(TableDisplay):
     @property
     def table(self) -> Table:
         """Every field of the preference, and its state."""
-        config = self.preference["quotaConfig"]
-        dimensions = self.preference.get("dimensions", {})
+        sent = self.preference
+        config = sent["quotaConfig"]
         rows = [
             ("name", self.name),
-            *((key, self.preference[key]) for key in ("service", "quotaId")),
-            *((f"dimensions.{key}", value) for key, value in dimensions.items()),
+            *((key, sent[key]) for key in ("service", "quotaId")),
+            *((f"dimensions.{key}", value) for key, value in sent.get("dimensions", {}).items()),
             ("quotaConfig.preferredValue", config["preferredValue"]),
             *((f"quotaConfig.annotations.{key}", value) for key, value in config["annotations"].items()),
-            *((key, self.preference[key]) for key in ("contactEmail", "justification")),
+            *((key, sent[key]) for key in ("contactEmail", "justification")),
             ("limit now", figure(self.limit_now)),
             ("eligible", f"no: {self.ineligible}" if self.ineligible else "yes"),
             ("state", self.state.value),
@@ -150,7 +150,7 @@ def request_increase(
     """
     reach = {"credentials": credentials, "endpoints": endpoints}
     fields.read_whole("the request", _ROWS, {"value": value, "contact_email": contact_email, **reach})
-    wanted = target_of(target, project)
+    wanted = _target_of(target, project)
     client = GoogleClient(project=wanted.project, **reach)
     wanted, info = _find(client, wanted)
     limit = limit_at(rows(info), wanted.dimensions)
@@ -178,10 +178,9 @@ def request_increase(
 
 
 def _limit(value: object) -> object:
-    return value if value == -1 and not isinstance(value, bool) else _ABOVE_0(value)
+    return value if value == -1 and not isinstance(value, bool) else fields.whole(1, 2**63 - 1)(value)
 
 
-_ABOVE_0 = fields.whole(1, 2**63 - 1)
 _ROWS = {
     "value": Field(_limit, "a whole number above 0, or -1 for no limit", "value=16", is_needed=True),
     "contact_email": Field(
@@ -190,8 +189,6 @@ _ROWS = {
     ),
     **ROWS,
 }  # fmt: skip
-
-
 _FAMILY = re.compile(r"(?P<id>\S+) \((?P<family>\w+)\)")
 
 
@@ -203,42 +200,39 @@ class QuotaTarget:
     api: str
     quota_id: str
     metric: str
-    dimensions: Mapping[str, str] = attrs.field(hash=False)
+    dimensions: Mapping[str, str]
 
 
-def target_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project: str) -> QuotaTarget:
+def _target_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project: str) -> QuotaTarget:
     """The quota that is meant.
 
     Raises:
         RequestError: nothing that could be raised is meant, or its project is not known.
     """
     if isinstance(meant, QuotaExceededError):
-        found = _target_of_error(meant, project)
-    else:
-        reading = meant.deciding if isinstance(meant, QuotaStatus) else meant
-        if reading is None or not reading.quota_id:
-            why = meant.note or "Cloud Quotas has no quota of a name that is known"
-            raise RequestError("no quota to ask more of", why=why, fix="ask in Google's console")
-        found = QuotaTarget(
-            project=project or reading.project, api=reading.api, quota_id=reading.quota_id,
-            metric=stem(reading.metric), dimensions=dict(reading.dimensions),
+        if not project:
+            why = "the error does not say which project it is about"
+            raise RequestError("whose quota is meant?", why=why, fix="project='my-project'")
+        dimensions = {key: value for key, value in meant.dimensions.items() if key != "global"}
+        family = _FAMILY.fullmatch(meant.metric)
+        if family:
+            dimensions.setdefault("gpu_family", family["family"])
+        if meant.where not in ("", "global", EVERYWHERE):
+            dimensions.setdefault("region", meant.where)
+        api, slash, _ = meant.metric.partition("/")
+        return QuotaTarget(
+            project=project, api=api if slash else "compute.googleapis.com",
+            quota_id=meant.limit_name or (family["id"] if family else ""),
+            metric=stem(meant.metric), dimensions=dimensions,
         )  # fmt: skip
-    if not found.project:
-        why = "the error does not say which project it is about"
-        raise RequestError("whose quota is meant?", why=why, fix="project='my-project'")
-    return found
-
-
-def _target_of_error(error: QuotaExceededError, project: str) -> QuotaTarget:
-    metric, ident = error.metric, error.limit_name
-    dimensions = {key: value for key, value in error.dimensions.items() if key != "global"}
-    if family := _FAMILY.fullmatch(metric):
-        ident = ident or family["id"]
-        dimensions.setdefault("gpu_family", family["family"])
-    if error.where not in ("", "global", EVERYWHERE):
-        dimensions.setdefault("region", error.where)
-    api = metric.partition("/")[0] if "/" in metric else "compute.googleapis.com"
-    return QuotaTarget(project=project, api=api, quota_id=ident, metric=stem(metric), dimensions=dimensions)
+    reading = meant.deciding if isinstance(meant, QuotaStatus) else meant
+    if reading is None or not reading.quota_id:
+        why = meant.note or "Cloud Quotas has no quota of a name that is known"
+        raise RequestError("no quota to ask more of", why=why, fix="ask in Google's console")
+    return QuotaTarget(
+        project=project or reading.project, api=reading.api, quota_id=reading.quota_id,
+        metric=stem(reading.metric), dimensions=dict(reading.dimensions),
+    )  # fmt: skip
 
 
 def _preference_id(target: QuotaTarget) -> str:
@@ -303,15 +297,20 @@ def _find(client: GoogleClient, target: QuotaTarget) -> tuple[QuotaTarget, Json]
 
 
 def _put(client: GoogleClient, name: str, body: Mapping[str, Any]) -> Json:
-    """The preference of that name, or the one that somebody else named for the same quota and place, with
-    the value of ``body``. There can be one of each, so filing twice, or after a lost reply, is filing once.
+    """The preference for the quota and place of ``body``, with its value.
+
+    There can be one of each, by whatever name, so filing twice, or after a lost reply, is filing once.
     """
-    keys = ("service", "quotaId", "dimensions")
-    wanted = [body.get(key) or {} for key in keys]
+
+    def parts(preference: Mapping[str, Any]) -> list[Any]:
+        return [preference.get(key) or {} for key in ("service", "quotaId", "dimensions")]
+
+    def value(preference: Mapping[str, Any]) -> int | None:
+        return whole_number(mapping(preference.get("quotaConfig")).get("preferredValue", 0))
+
     listed = _list(client, f"{_parent(client)}/quotaPreferences", "quotaPreferences", "find the preference")
-    same = (one for one in listed.items if [one.get(key) or {} for key in keys] == wanted)
-    kept = next(same, None)
-    if kept is not None and _value(kept) == _value(body):
+    kept = next((one for one in listed.items if parts(one) == parts(body)), None)
+    if kept is not None and value(kept) == value(body):
         return kept
     return client.request_json(
         "PATCH", f"{client.url(Api.CLOUDQUOTAS)}/v1/{kept['name'] if kept else name}",
@@ -325,7 +324,3 @@ def _list(client: GoogleClient, url: str, items: str, action: str) -> Listing[Js
 
 def _parent(client: GoogleClient) -> str:
     return f"{client.url(Api.CLOUDQUOTAS)}/v1/projects/{quote(client.project, safe=':')}/locations/global"
-
-
-def _value(preference: Mapping[str, Any]) -> int | None:
-    return whole_number(mapping(preference.get("quotaConfig")).get("preferredValue", 0))

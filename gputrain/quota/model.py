@@ -5,24 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import (
-    A2_CPUS,
-    ALL_REGIONS,
-    ANY_RESERVATION,
-    CPUS,
-    CPUS_ALL_REGIONS,
-    PREEMPTIBLE_CPUS,
-    ProvisioningModel,
-    Quota,
-    Service,
-    Shape,
-)
+from gputrain.catalog import ANY_RESERVATION, PREEMPTIBLE_CPUS, ProvisioningModel, Quota, Service, Shape
 from gputrain.display.table import TableDisplay
 from gputrain.errors import (
     ApiDisabledError,
@@ -96,11 +84,6 @@ class QuotaReading(TableDisplay):
     """The setting of the backend that makes the need smaller: ``disk_gib=``."""
 
     def __str__(self) -> str:
-        """Its limit, what is in use, what the job needs, and where and when it was read.
-
-        >>> print(QuotaReading(metric="NVIDIA_L4_GPUS", where="us-central1", need=4, limit=8, usage=5))
-        NVIDIA_L4_GPUS in us-central1 is 8 with 5 in use, the job needs 4
-        """
         limit = "unknown" if self.limit is None else f"{self.limit:g}"
         used = "" if self.usage is None else f" with {self.usage:g} in use"
         read = [self.source.value] if self.source else []
@@ -123,7 +106,7 @@ class QuotaReading(TableDisplay):
         return f"a smaller {self.setting}, or {more}" if self.setting else more
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True)
 class QuotaStatus(TableDisplay):
     """Whether the quotas of one place are enough for a job of one size, and every reading behind that."""
 
@@ -136,7 +119,7 @@ class QuotaStatus(TableDisplay):
     readings: tuple[QuotaReading, ...] = attrs.field(default=(), hash=False)
     note: str = ""
 
-    @cached_property
+    @property
     def verdict(self) -> Verdict:
         """SHORT where any quota is, else UNKNOWN where any is, else FITS."""
         return verdict_of(self.readings)
@@ -152,29 +135,26 @@ def verdict_of(readings: Sequence[QuotaReading]) -> Verdict:
 
     No gate at all means that nothing counts: FITS.
     """
-    verdicts = {one.verdict for one in _strictest(readings)}
-    return next((one for one in (Verdict.SHORT, Verdict.UNKNOWN) if one in verdicts), Verdict.FITS)
+    decided = deciding(readings)
+    return decided.verdict if decided else Verdict.FITS
 
 
 def deciding(readings: Sequence[QuotaReading]) -> QuotaReading | None:
     """The reading that decided, with the strictest limit and usage of it; None: nothing counts."""
-    verdict = verdict_of(readings)
-    return next((one for one in _strictest(readings) if one.verdict is verdict), None)
+    strictest = []
+    for group in _by_quota([one for one in readings if one.is_gate]):
+        known = [one for one in group if one.limit is not None]
+        lowest = min(known, key=lambda one: one.limit or 0.0, default=group[0])
+        used = [one.usage for one in group if one.usage is not None]
+        strictest.append(attrs.evolve(lowest, usage=max(used, default=None)))
+    order = (Verdict.SHORT, Verdict.UNKNOWN, Verdict.FITS)
+    return min(strictest, key=lambda one: order.index(one.verdict), default=None)
 
 
 def contradictions(readings: Sequence[QuotaReading]) -> tuple[tuple[QuotaReading, ...], ...]:
     """The readings of each quota for which two APIs give different limits."""
     groups = [tuple(one for one in group if one.limit is not None) for group in _by_quota(readings)]
     return tuple(group for group in groups if len({one.limit for one in group}) > 1)
-
-
-def _strictest(readings: Sequence[QuotaReading]) -> Iterator[QuotaReading]:
-    """One reading a gate: the lowest limit with the highest usage."""
-    for group in _by_quota([one for one in readings if one.is_gate]):
-        known = [one for one in group if one.limit is not None]
-        lowest = min(known, key=lambda one: one.limit or 0.0, default=group[0])
-        used = [one.usage for one in group if one.usage is not None]
-        yield attrs.evolve(lowest, usage=max(used)) if used else lowest
 
 
 def _by_quota(readings: Sequence[QuotaReading]) -> list[list[QuotaReading]]:
@@ -236,13 +216,13 @@ def counts(
     found = [Count(quota=own, need=gpus, where=region)]
     if service is Service.VERTEX:
         return (*found, *_vertex_cpus(shape, vcpus, model, region))
-    found.append(Count(quota=ALL_REGIONS, need=gpus, where=EVERYWHERE))
+    found.append(Count(quota=catalog.ALL_REGIONS, need=gpus, where=EVERYWHERE))
     if shape.machine.family.needs_cpu_quota:
-        cpus = CPUS if model is ProvisioningModel.STANDARD else PREEMPTIBLE_CPUS
+        cpus = catalog.CPUS if model is ProvisioningModel.STANDARD else PREEMPTIBLE_CPUS
         found.append(Count(quota=cpus, need=vcpus, where=region))
-        found.append(Count(quota=CPUS_ALL_REGIONS, need=vcpus, where=EVERYWHERE))
+        found.append(Count(quota=catalog.CPUS_ALL_REGIONS, need=vcpus, where=EVERYWHERE))
     elif shape.machine_type.startswith("a2-") and model is ProvisioningModel.STANDARD:
-        found.append(Count(quota=A2_CPUS, need=vcpus, where=region, is_gate=False))
+        found.append(Count(quota=catalog.A2_CPUS, need=vcpus, where=region, is_gate=False))
     if disk_gib:
         disk = catalog.other_quota(disk_type or shape.machine.boot_disk_types[0])
         found.append(Count(quota=disk, need=disk_gib * num_nodes, where=region, setting="disk_gib="))
@@ -297,7 +277,7 @@ def limit_at(found: Sequence[QuotaRow], wanted: Mapping[str, str]) -> float | No
     return None if best is None else best.limit
 
 
-@attrs.frozen(kw_only=True, slots=False, eq=False)
+@attrs.frozen(kw_only=True, eq=False)
 class QuotaSnapshot:
     """All that was read of one service's quotas in one minute, and what it means for any job."""
 
@@ -310,12 +290,12 @@ class QuotaSnapshot:
     counted_before: str = ""
     """Why jobs of this backend count against nothing; empty: they do."""
 
-    @cached_property
+    @property
     def unread(self) -> Mapping[str, str]:
         """The sources that could not be read, and why."""
         return {source.value: in_short(one.error) for source, one in self.found.items() if one.error}
 
-    @cached_property
+    @property
     def note(self) -> str:
         """The same in a line; empty: all were read."""
         return grouped(self.unread)
@@ -323,14 +303,12 @@ class QuotaSnapshot:
     @property
     def fixes(self) -> tuple[str, ...]:
         """What could not be read, why, and how to fix it: a line for each cause."""
-        found: dict[tuple[str, str], list[str]] = {}
+        found: dict[str, list[str]] = {}
         for source, one in self.found.items():
             if one.error:
                 fix = "" if isinstance(one.error, UnclearError) else one.error.fix  # its fix is for writes
-                found.setdefault((in_short(one.error), fix), []).append(source.value)
-        return tuple(
-            f"{', '.join(names)}: {why}" + (f" ({fix})" if fix else "") for (why, fix), names in found.items()
-        )
+                found.setdefault(in_short(one.error) + (f" ({fix})" if fix else ""), []).append(source.value)
+        return tuple(f"{', '.join(names)}: {why}" for why, names in found.items())
 
     def status(
         self,
@@ -352,14 +330,15 @@ class QuotaSnapshot:
         gpus = shape.api_gpu_count * num_nodes
         readings: tuple[QuotaReading, ...] = ()
         if not owned:
-            disk = {"disk_gib": self.disk_gib, "disk_type": self.disk_type}
-            against = counts(shape, num_nodes, model, self.service, region, **disk)  # type: ignore[arg-type]
-            readings = tuple(one for count in against for one in self._readings(count)) or (
-                QuotaReading(
-                    metric=f"GPUs: {shape.gpu.kind}", where=region, need=gpus, project=self.project,
-                    note="no quota is known by name",
-                ),
+            against = counts(
+                shape, num_nodes, model, self.service, region, disk_gib=self.disk_gib,
+                disk_type=self.disk_type,
             )  # fmt: skip
+            unnamed = QuotaReading(
+                metric=f"GPUs: {shape.gpu.kind}", where=region, need=gpus, project=self.project,
+                note="no quota is known by name",
+            )  # fmt: skip
+            readings = tuple(one for count in against for one in self._readings(count)) or (unnamed,)
         if reservation == ANY_RESERVATION:
             readings = tuple(map(_doubted, readings))
         return QuotaStatus(
@@ -374,7 +353,7 @@ class QuotaSnapshot:
             api=count.quota.api, dimensions=tuple(count.dimensions.items()), project=self.project,
             is_gate=count.is_gate, setting=count.setting,
         )  # fmt: skip
-        figures = {source: pair for source in LimitSource if (pair := self._figures(source, count))}
+        figures = {source: pair for source in self.found if (pair := self._figures(source, count))}
         for source, (limit, usage) in figures.items():
             note = ""
             if count.quota is PREEMPTIBLE_CPUS and limit == 0:
@@ -387,8 +366,7 @@ class QuotaSnapshot:
             yield attrs.evolve(blank, note=self._why_unknown(count))
 
     def _figures(self, source: LimitSource, count: Count) -> Figures | None:
-        told = self.found.get(source)
-        read: Mapping[Any, Any] = (told.value if told else None) or {}
+        read: Mapping[Any, Any] = self.found[source].value or {}
         if source is LimitSource.REGIONS:
             return read.get((count.quota.metric, count.where))
         if source is LimitSource.PROJECT:
@@ -426,14 +404,15 @@ def grouped(reasons: Mapping[str, str]) -> str:
 
 def in_short(error: GputrainError) -> str:
     """Why something could not be read, in a few words for a cell of a table."""
-    if isinstance(error, ApiDisabledError):
-        return "the API is switched off"
-    if isinstance(error, PermissionDeniedError):
-        return f"no permission {error.permission}".rstrip()
-    if isinstance(error, AuthError):
-        return "no usable credentials"
-    if isinstance(error, UnclearError):
-        return f"no answer from {error.unreached}" if error.unreached else "no usable answer"
+    match error:
+        case ApiDisabledError():
+            return "the API is switched off"
+        case PermissionDeniedError():
+            return f"no permission {error.permission}".rstrip()
+        case AuthError():
+            return "no usable credentials"
+        case UnclearError():
+            return f"no answer from {error.unreached}" if error.unreached else "no usable answer"
     return error.what.partition(": ")[2] or error.what
 
 
@@ -448,19 +427,17 @@ def explained(error: GputrainError, readings: Sequence[QuotaReading]) -> Gputrai
     same = [one for one in readings if {stem(one.metric), stem(one.quota_id)} & words]
     if not same:
         return error
-    used = [one.usage for one in same if one.usage is not None]
-    limits = [one.limit for one in same if one.limit is not None]
     known = {
-        "need": same[0].need if error.need is None else error.need,
-        "usage": max(used, default=None) if error.usage is None else error.usage,
-        "limit": min(limits, default=None) if error.limit is None else error.limit,
-        "where": error.where or same[0].where,
-        "fix": same[0].fix if same[0].setting else error.fix,
+        "need": same[0].need,
+        "usage": max((one.usage for one in same if one.usage is not None), default=None),
+        "limit": min((one.limit for one in same if one.limit is not None), default=None),
+        "where": same[0].where,
     }
+    known = {name: value for name, value in known.items() if getattr(error, name) in (None, "")}
     same_again, _ = error.__reduce__()  # as it would pickle: all that it was made of
-    told: GputrainError = same_again(**known)
-    told.__cause__, told.__traceback__ = error.__cause__, error.__traceback__
-    return told
+    found: GputrainError = same_again(fix=same[0].fix if same[0].setting else error.fix, **known)
+    found.__cause__, found.__traceback__ = error.__cause__, error.__traceback__
+    return found
 
 
 def stem(name: str) -> str:

@@ -67,53 +67,56 @@ class _Message:
     def path(self, key: str) -> str:
         return f"{self._at}.{key}" if self._at else key
 
+    def refuse(self, key: str, value: object, expected: str, fix: str, problem: str = "") -> None:
+        self._errors.add(self.path(key), value, expected, fix, problem=problem)
+
+    def has(self, key: str) -> bool:
+        return key in self._left
+
     def take(self, key: str, kind: type = str) -> Any:
         """The value of a key: text, a whole number (also as text), True or False; None where it lacks."""
-        self._known.add(key)
-        value = self._left.pop(key, None)
+        value = self._pop(key)
         if kind is int and isinstance(value, str) and value.isdecimal():
             return int(value)
         if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            expected = {str: "text", int: "a whole number", bool: "true or false"}[kind]
-            self._errors.add(self.path(key), value, expected, "")
-            return None
+            expected = {str: "text", int: "a whole number", bool: "true or false"}.get(kind, "a mapping")
+            return self.refuse(key, value, expected, "")
         return value
 
     def take_texts(self, key: str) -> list[str]:
         """A list of texts; numbers are text too."""
-        self._known.add(key)
-        value = self._left.pop(key, None) or []
+        value = self._pop(key) or []
         if not isinstance(value, list) or any(isinstance(one, (bool, list, dict)) for one in value):
             words = value.split() if isinstance(value, str) else ["python3", "train.py"]
-            self._errors.add(self.path(key), value, "a list of texts", f"{key}: [{', '.join(words)}]")
+            self.refuse(key, value, "a list of texts", f"{key}: [{', '.join(words)}]")
             return []
         return [str(one) for one in value]
 
     def take_message(self, key: str) -> _Message:
-        self._known.add(key)
-        value = self._left.pop(key, None)
+        value = self._pop(key)
         return _Message({} if value is None else value, self.path(key), self._errors)
 
     def take_messages(self, key: str) -> list[_Message]:
         """A list of messages, or one without its list; empty ones are left out."""
-        self._known.add(key)
-        value = self._left.pop(key, None) or []
+        value = self._pop(key) or []
         given = [value] if isinstance(value, Mapping) else value
         if not isinstance(given, list):
-            self._errors.add(self.path(key), value, "a list", f"{key}: [...]")
+            self.refuse(key, value, "a list", f"{key}: [...]")
             return []
         return [_Message(one, f"{self.path(key)}[{n}]", self._errors) for n, one in enumerate(given) if one]
-
-    def has(self, key: str) -> bool:
-        return key in self._left
 
     def close(self) -> None:
         """An error for every key that was not taken."""
         for key, value in self._left.items():
             near = difflib.get_close_matches(key, self._known, n=1, cutoff=0.8)
-            problem = "unknown key" if near else "not supported by gputrain"
-            fix = f"did you mean {near[0]}?" if near else "leave it out"
-            self._errors.add(self.path(key), value, "", fix, problem=problem)
+            if near:
+                self.refuse(key, value, "", f"did you mean {near[0]}?", "unknown key")
+            else:
+                self.refuse(key, value, "", "leave it out", "not supported by gputrain")
+
+    def _pop(self, key: str) -> Any:
+        self._known.add(key)
+        return self._left.pop(key, None)
 
 
 def read_config(config: object) -> Config:
@@ -139,9 +142,7 @@ def read_config(config: object) -> Config:
     for message in [job.take_message("jobSpec"), job] if job.has("jobSpec") else [job]:
         _read_job(message, fields, settings)
     if "entrypoint" not in fields and not errors.faults:
-        errors.add(
-            "workerPoolSpecs", None, "pools with a containerSpec", "see `gcloud ai custom-jobs create --help`"
-        )
+        errors.add("workerPoolSpecs", None, "pools with a containerSpec", _HELP)
     errors.raise_if_any()
     return Config(fields=_given(fields), settings=_given(settings))
 
@@ -164,13 +165,13 @@ def _read_job(job: _Message, fields: dict[str, Any], settings: dict[str, Any]) -
 
 
 def _read_pools(job: _Message, fields: dict[str, Any], settings: dict[str, Any]) -> None:
-    pools = job.take_messages("workerPoolSpecs")
-    read = [_read_pool(pool) for pool in pools]
-    for number, (pool, one) in enumerate(zip(pools, read)):
+    read = [_read_pool(pool) for pool in job.take_messages("workerPoolSpecs")]
+    for number, one in enumerate(read):
         differ = sorted(key for key in one if key != "num_nodes" and one[key] != read[0][key])
-        problem = f"differs from the first pool in {', '.join(differ)}"
-        fix = "VertexAI(reduction_server=...)" if number == 2 else "one job for each"
-        pool._errors.check(not differ, f"workerPoolSpecs[{number}]", None, "", fix, problem=problem)
+        if differ:
+            problem = f"differs from the first pool in {', '.join(differ)}"
+            fix = "VertexAI(reduction_server=...)" if number == 2 else "one job for each"
+            job.refuse(f"workerPoolSpecs[{number}]", None, "", fix, problem)
     if read:
         fields["num_nodes"] = sum(one.pop("num_nodes") for one in read)
         settings.update({name: read[0].pop(name) for name in ("disk_type", "disk_gib", "nfs_mounts")})
@@ -199,8 +200,7 @@ def _read_pool(pool: _Message) -> dict[str, Any]:
     if pool.has("containerSpec"):
         found |= _read_container(pool.take_message("containerSpec"))
     else:
-        fix = "a containerSpec; Python packages are not supported"
-        pool._errors.add(pool.path("containerSpec"), None, "", fix)
+        pool.refuse("containerSpec", None, "", "a containerSpec; Python packages are not supported")
         pool.take("pythonPackageSpec", dict)
     for one in (machine, affinity, disk, *mounts, pool):
         one.close()
@@ -212,10 +212,9 @@ def _read_container(container: _Message) -> dict[str, Any]:
     env = container.take_messages("env")
     variables = {one.take("name") or "": one.take("value") or "" for one in env}
     found = {"image": container.take("imageUri"), "env": variables, "entrypoint": program, "args": args}
-    at = container.path("command")
     if program[:2] == ["python3", "-c"] and "gputrain" in " ".join(program[2:]):
-        problem, fix = "this file was written by gputrain", "the spec that it was written from"
-        container._errors.add(at, None, "", fix, problem=problem)
+        fix, problem = "the spec that it was written from", "this file was written by gputrain"
+        container.refuse("command", None, "", fix, problem)
     for one in (*env, container):
         one.close()
     return found
@@ -228,13 +227,12 @@ def _read_scheduling(scheduling: _Message, fields: dict[str, Any]) -> None:
         if seconds and int(seconds[1]):
             fields[name] = timedelta(seconds=int(seconds[1]))
         elif value is not None:
-            scheduling._errors.add(scheduling.path(key), value, "seconds", f"{key}: 3600s")
+            scheduling.refuse(key, value, "seconds", f"{key}: 3600s")
     strategy = scheduling.take("strategy") or "STANDARD"
     if strategy in _MODELS:
         fields["provisioning_model"] = _MODELS[strategy]
     else:
-        at = scheduling.path("strategy")
-        scheduling._errors.add(at, strategy, f"one of {', '.join(_MODELS)}", "strategy: STANDARD")
+        scheduling.refuse("strategy", strategy, f"one of {', '.join(_MODELS)}", "strategy: STANDARD")
     fields["max_restarts"] = 0 if scheduling.take("disableRetries", bool) else VERTEX_RESTARTS
     scheduling.take("restartJobOnWorkerRestart", bool)  # gputrain restarts all workers together
     scheduling.close()

@@ -31,6 +31,7 @@ from gputrain.fields import (
     one_of,
     path,
     read_fields,
+    reader,
     short_repr,
     texts,
     whole,
@@ -64,12 +65,6 @@ def _read_command(value: Any) -> tuple[str, ...]:
     if not found or not found[0]:
         raise ValueError("it is empty")
     return found
-
-
-def _read_function(value: Any) -> Any:
-    if not callable(value) or not hasattr(value, "__name__"):
-        raise ValueError
-    return value
 
 
 def _read_requirements(value: Any) -> tuple[str, ...]:
@@ -231,107 +226,69 @@ class TrainingSpec(TableDisplay):
     2
     """
 
+    # fmt: off
     script: str | None = field(path, "the path of a Python file", "script='train.py'")
     module: str | None = field(matching(MODULE), "a module's dotted name", "module='package.train'")
     command: tuple[str, ...] | None = field(
-        _read_command,
-        "a program and its arguments, each as text",
-        "command=['python3', 'train.py']",
-        show=_redacted_args,
-    )
+        _read_command, "a program and its arguments, each as text", "command=['python3', 'train.py']",
+        show=_redacted_args)
     function: Callable[[], object] | None = field(
-        _read_function, "a Python function", "function=train, without calling it"
-    )
+        reader(lambda value: callable(value) and hasattr(value, "__name__"), lambda value: value),
+        "a Python function", "function=train, without calling it")
     entrypoint: tuple[str, ...] | None = field(
-        texts, "a list of texts", "entrypoint=['python3', 'train.py']", show=_redacted_args
-    )
+        texts, "a list of texts", "entrypoint=['python3', 'train.py']", show=_redacted_args)
     args: tuple[str, ...] = field(
-        texts,
-        "a list of texts",
-        "args=['--lr', '3e-4']; numbers as str(...)",
-        default=(),
-        is_needed=True,
-        show=_redacted_args,
-    )
+        texts, "a list of texts", "args=['--lr', '3e-4']; numbers as str(...)", default=(), is_needed=True,
+        show=_redacted_args)
     gpu: tuple[GpuRequest, ...] = field(
-        parse_gpus,
-        "a GPU and a count such as 'H100:2', or a list of them",
-        "gpu='H100:2', or gpu=2 on Local",
-        is_needed=True,
-    )
+        parse_gpus, "a GPU and a count such as 'H100:2', or a list of them",
+        "gpu='H100:2', or gpu=2 on Local", is_needed=True)
     num_nodes: int = field(
-        whole(1, 1000), "a whole number from 1 to 1000", "num_nodes=2", default=1, is_needed=True
-    )
+        whole(1, 1000), "a whole number from 1 to 1000", "num_nodes=2", default=1, is_needed=True)
     nproc_per_node: int | None = field(
-        whole(1, 64), "a whole number from 1 to 64", "leave it out for one rank per GPU"
-    )
+        whole(1, 64), "a whole number from 1 to 64", "leave it out for one rank per GPU")
     provisioning_model: tuple[ProvisioningModel, ...] = field(
-        lambda value: _models(value or ()),
-        words(ProvisioningModel),
-        "provisioning_model='spot'",
-        is_needed=True,
-    )
+        lambda value: _models(value or ()), words(ProvisioningModel), "provisioning_model='spot'",
+        is_needed=True)
     reservation: str | None = field(
-        named(), "the name of a reservation, or any", "see `gcloud compute reservations list`", show=_redacted
-    )
+        named(), "the name of a reservation, or any", "see `gcloud compute reservations list`",
+        show=_redacted)
     machine_type: str | None = field(
-        named("(?=.{1,100}$){word}"), "the name of a machine type", "machine_type='a3-highgpu-8g'"
-    )
+        named("(?=.{1,100}$){word}"), "the name of a machine type", "machine_type='a3-highgpu-8g'")
     image: str | Image | None = field(
-        read_image,
-        "a container image, or what to build one from",
-        "image='REGION-docker.pkg.dev/P/R/I@sha256:…', or gputrain.Image(...)",
-        show=_redacted,
-    )
+        read_image, "a container image, or what to build one from",
+        "image='REGION-docker.pkg.dev/P/R/I@sha256:…', or gputrain.Image(...)", show=_redacted)
     env: Mapping[str, str] = field(
-        _pairs("env", _check_env),
-        "a mapping of names to texts",
-        "env={'NAME': 'value'}",
-        show=lambda env: _redacted(hide_secrets(env)),
-    )
+        _pairs("env", _check_env), "a mapping of names to texts", "env={'NAME': 'value'}",
+        show=lambda env: _redacted(hide_secrets(env)))
     secrets: Mapping[str, str] = field(
-        _pairs("secrets", _check_secret),
-        "a mapping of names to references",
-        "secrets={'NAME': 'secret://...'}",
-        show=_redacted,
-    )
+        _pairs("secrets", _check_secret), "a mapping of names to references",
+        "secrets={'NAME': 'secret://...'}", show=_redacted)
     source_dir: str | None = field(path, *_path, show=_redacted)
     requirements: tuple[str, ...] = field(
-        _read_requirements,
-        "a list of pip requirements or the path of a .txt file",
-        "requirements=['einops==0.8.0']",
-        default=(),
-        is_needed=True,
-        show=_redacted,
-    )
+        _read_requirements, "a list of pip requirements or the path of a .txt file",
+        "requirements=['einops==0.8.0']", default=(), is_needed=True, show=_redacted)
     checkpoint_dir: str | None = field(_read_place, *_path, show=_redacted)
     output_dir: str | None = field(_read_place, *_path, show=_redacted)
     keep_outputs: bool = field(
-        instance(bool), "True or False", "keep_outputs=True", default=False, is_needed=True
-    )
+        instance(bool), "True or False", "keep_outputs=True", default=False, is_needed=True)
     max_run_duration: timedelta = field(parse_duration, *_duration, default="1d", is_needed=True)
     max_wait_duration: timedelta | None = field(parse_duration, *_duration)
     hang_timeout: timedelta | None = field(parse_duration, *_duration)
     max_cost: float | None = field(number(0, 1e9), "a positive number of US dollars", "max_cost=400")
     price_per_hour: float | None = field(
-        number(0, 1e5), "a positive number of US dollars", "price_per_hour=88.5"
-    )
+        number(0, 1e5), "a positive number of US dollars", "price_per_hour=88.5")
     max_restarts: int = field(
-        whole(0, 1000), "a whole number from 0 to 1000", "max_restarts=3", default=0, is_needed=True
-    )
+        whole(0, 1000), "a whole number from 0 to 1000", "max_restarts=3", default=0, is_needed=True)
     min_nodes: int | None = field(whole(1, 1000), "a whole number from 1 to 1000", "min_nodes=2")
     labels: Mapping[str, str] = field(
-        _pairs("labels", _check_label),
-        "a mapping of names to texts",
-        "labels={'team': 'nlp'}",
-        show=_redacted,
-    )
+        _pairs("labels", _check_label), "a mapping of names to texts", "labels={'team': 'nlp'}",
+        show=_redacted)
     name: str | None = field(
-        matching(NAME),
-        "at most 49 lower-case letters, digits and hyphens, starting with a letter",
-        "name='bert-base'",
-    )
+        matching(NAME), "at most 49 lower-case letters, digits and hyphens, starting with a letter",
+        "name='bert-base'")
     launcher: Launcher = field(one_of(Launcher), words(Launcher), "leave it out")
+    # fmt: on
 
     def __init__(self, **fields: Unpack[SpecFields]) -> None:
         for key in fields:
@@ -523,16 +480,14 @@ def _check_entry(result: dict[str, Any], given: Mapping[str, Any], errors: Error
 
 
 def _check_image_alone(result: Mapping[str, Any], errors: Errors) -> None:
+    fix, launcher = "leave it out, or name a script", result["launcher"]
     if result["image"] is None:
         errors.add("image", None, "the image to run", "image='REGION-docker.pkg.dev/P/R/I'")
+    problem = "an image as it is gets nothing of this machine, and starts its ranks itself"
     for name in ("source_dir", "requirements", "keep_outputs", "nproc_per_node"):
-        problem = "an image as it is gets nothing of this machine, and starts its ranks itself"
-        errors.check(
-            not result[name], name, result[name], "", "leave it out, or name a script", problem=problem
-        )
-    if result["launcher"] not in (None, Launcher.NONE):
-        fix = "leave it out, or name a script"
-        errors.add("launcher", result["launcher"].value, "", fix, problem="an image as it is has its own")
+        errors.check(not result[name], name, result[name], "", fix, problem=problem)
+    is_own = launcher in (None, Launcher.NONE)
+    errors.check(is_own, "launcher", launcher, "", fix, problem="an image as it is has its own")
 
 
 def _check_together(result: Mapping[str, Any], errors: Errors) -> None:
@@ -541,32 +496,28 @@ def _check_together(result: Mapping[str, Any], errors: Errors) -> None:
         problem, fix = "reservation-bound needs a named reservation", "reservation='my-reservation'"
         errors.add("reservation", result["reservation"], "", fix, problem=problem)
     least, nodes, restarts = result["min_nodes"], result["num_nodes"], result["max_restarts"]
-    if isinstance(least, int) and isinstance(nodes, int):
+    if least is not None and nodes is not None:
         fix = f"min_nodes={nodes}, or leave it out"
         errors.check(least <= nodes, "min_nodes", least, f"at most num_nodes={nodes}", fix)
         problem = "continuing with min_nodes is a restart"
         errors.check(bool(restarts), "max_restarts", restarts, "", "max_restarts=10", problem=problem)
-    for name in sorted(
-        RANK_VARIABLES.get(result["launcher"], frozenset()) & {*result["env"], *result["secrets"]}
-    ):
-        problem = "gputrain sets it for each rank"
-        errors.add(f"env[{name!r}]", result["env"].get(name, HIDDEN), "", "leave it out", problem=problem)
-    both = sorted(set(result["env"]) & set(result["secrets"]))
-    if both:
+    env, secrets, problem = result["env"], result["secrets"], "gputrain sets it for each rank"
+    for name in sorted(RANK_VARIABLES.get(result["launcher"], frozenset()) & {*env, *secrets}):
+        errors.add(f"env[{name!r}]", env.get(name, HIDDEN), "", "leave it out", problem=problem)
+    if both := sorted({*env} & {*secrets}):
         problem = f"{', '.join(both)} in env and in secrets"
         errors.add("secrets", both, "", "keep it in secrets", problem=problem)
     run = result["max_run_duration"]
-    if isinstance(run, timedelta) and run > timedelta(days=28):
+    if run is not None and run > timedelta(days=28):
         fix = "split the work and resume from the checkpoint"
         errors.add("max_run_duration", format_duration(run), "at most 28 days", fix)
 
 
 def _check_size(result: Mapping[str, Any], errors: Errors) -> None:
-    env = [f"{name}={value}" for name, value in result["env"].items()]
     given = {
         "command": result["command"] or result["entrypoint"] or (),
         "args": result["args"] or (),
-        "env": env,
+        "env": [f"{name}={value}" for name, value in result["env"].items()],
     }
     sizes = {name: [len(one.encode(errors="surrogatepass")) + 1 for one in of] for name, of in given.items()}
     fix = "write it to a file beside the script, and pass its path"
@@ -574,8 +525,7 @@ def _check_size(result: Mapping[str, Any], errors: Errors) -> None:
         longest = max(each, default=0)
         problem = f"one of {longest} bytes; at most {MAX_ARGUMENT_BYTES}"
         errors.check(longest <= MAX_ARGUMENT_BYTES, name, longest, "", fix, problem=problem)
-    total = sum(map(sum, sizes.values()))
-    largest = max(sizes, key=lambda name: sum(sizes[name]))
+    total, largest = sum(map(sum, sizes.values())), max(sizes, key=lambda name: sum(sizes[name]))
     problem = f"{total} bytes of arguments and env; at most {MAX_ARGUMENTS_BYTES}"
     errors.check(total <= MAX_ARGUMENTS_BYTES, largest, total, "", fix, problem=problem)
 

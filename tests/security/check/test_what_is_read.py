@@ -12,6 +12,7 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.errors import GputrainError
 from gputrain.google import Objects
 from gputrain.metrics import Metrics
+from gputrain.retry import ONCE
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator.storage import Storage
 
@@ -75,9 +76,11 @@ class World:
         self.put(self.objects("good")["status"], json.dumps({"schema": 2, "phase": "running"}).encode())
         cloud.compute.vms  # noqa: B018  # the world turns when it is looked at
         vm = next(vm for vm in cloud.compute.vms.values() if vm.name.startswith("gone"))
-        self.backend()._access.delete(
+        self.backend()._access.request(
+            "DELETE",
             f"{cloud.endpoints.compute}/compute/v1/projects/my-project/zones/{vm.zone}/instances/{vm.name}",
             action="delete it",
+            policy=ONCE,
         )
         cloud.clock.advance(300)
 

@@ -51,22 +51,11 @@ def test_what_is_to_be_done_by_hand_stands_apart_from_the_commands():
     assert lines[-5:] == ["To fix:", "  name another bucket", "", "Run:", f"  {LONG}"]
 
 
-def test_what_is_in_order_takes_one_line_at_any_width():
-    well = Check(subject="image", finding=Finding.OK, why="sha256:" + "0123 " * 50, backend="vertex")
-    console = Console(file=io.StringIO(), width=80)
-    console.print(Checks(checks=[well]))
-    assert [len(line) <= 80 for line in console.file.getvalue().splitlines()] == [True, True]
-
-
 @pytest.mark.parametrize("width", [50, 80, 200])
 def test_a_command_that_is_copied_from_any_terminal_runs_as_it_is(width):
     lines = shown(width).partition("Run:\n")[2].splitlines()
     assert max(map(len, lines)) <= width
     assert " ".join("\n".join(lines).replace("\\\n", " ").split()) == LONG
-
-
-def test_a_dumb_terminal_gets_no_colours():
-    assert "\x1b" not in shown(80, force_terminal=True, _environ={"TERM": "dumb"})
 
 
 def test_a_notebook_gets_escaped_html_and_the_text():

@@ -58,8 +58,9 @@ def test_threads_that_ask_at_the_same_time_share_one_call():
     assert len(calls) == 1
 
 
-def test_a_failure_is_raised_and_asked_anew():
-    cache, calls = Cache(fresh_s=10), []
+@pytest.mark.parametrize("fresh_s", [10, len])
+def test_a_failure_is_raised_and_asked_anew(fresh_s):
+    cache, calls = Cache(fresh_s=fresh_s), []
     for _ in range(2):
         with pytest.raises(AuthError):
             cache.get("a", counted(AuthError("no"), calls))

@@ -1,6 +1,5 @@
 """One value to reach Google by: tokens, policies, guarded bodies, pages, and an end in time."""
 
-import gzip
 import logging
 import time
 
@@ -11,15 +10,6 @@ from gputrain.google import GoogleClient, UnclearError
 from gputrain.retry import ONCE, QUEUE, READ, Policy
 from tests.each import each
 from tests.unit.google.answering import Token, well
-
-
-def test_calls_one_after_the_other_share_a_connection(serve):
-    server = serve(well)
-    access = GoogleClient(project="p", credentials=Token())
-    for _ in range(5):
-        access.get(server.url, action="look", policy=ONCE)
-    assert len(server.connections) == 1
-
 
 BODIES = {
     "a web page": b"<html>Sign in to the network</html>",
@@ -51,18 +41,6 @@ def test_a_write_that_would_do_it_twice_is_repeated_where_it_was_clearly_refused
     server = serve(lambda _: next(answers))
     access = GoogleClient(project="p", credentials=Token(), sleep=lambda _: None)
     assert access.post(server.url, action="make it", json={}, policy=QUEUE) == {}
-
-
-def test_google_is_told_by_both_words_that_an_answer_may_be_packed(serve):
-    said = []
-
-    def packed(request):
-        said.append((request.headers["Accept-Encoding"], request.headers["User-Agent"]))
-        return 200, gzip.compress(b'{"name": "a"}'), {"Content-Encoding": "gzip"}
-
-    server = serve(packed)
-    assert GoogleClient(project="p", credentials=Token()).get(server.url, action="look") == {"name": "a"}
-    assert all("gzip" in word for word in said[0])
 
 
 def test_who_waits_is_told_why_once_a_minute_however_many_calls_fail(caplog):

@@ -287,7 +287,6 @@ BODIES = [
     ({"status": "two words"}, {"codes": set()}),
     ({"status": "npm_" + "a1B2" * 9}, {"codes": set()}),
     ({"errors": [{"reason": "a"}, {"code": "b"}, {"code": 3}, 7]}, {"codes": {"a", "b"}}),
-    ({"errors": ({"reason": "a"},)}, {"codes": {"a"}}),
     ({"errors": {"reason": "a"}}, {"codes": set()}),
     ({"details": [{"retryDelay": "soon"}, {"retryDelay": "2.5s"}]}, {"retry_after_s": 2.5}),
     (

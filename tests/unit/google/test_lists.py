@@ -5,14 +5,14 @@ import json
 import attrs
 import pytest
 
-from gputrain.google import Endpoints, GoogleClient, Listing, Page, read_all
+from gputrain.google import Endpoints, GoogleClient, Listing
 from gputrain.google.compute_lists import (
     Reservation,
     check_fit,
     find_reservations,
     list_all_zones,
 )
-from gputrain.google.listing import PartialListError, missing_of
+from gputrain.google.listing import Page, PartialListError, missing_of, read_all
 from tests.each import each
 from tests.unit.google.answering import Token
 

@@ -50,16 +50,6 @@ def test_the_table_names_limit_usage_need_and_verdict(cloud, trainer):
     assert "read at" in text
 
 
-def test_models_that_share_a_quota_share_a_row(trainer):
-    rows = trainer.quotas("L4:4", region="us-central1").table.rows
-    assert sorted((row[0], row[2]) for row in rows) == [
-        ("compute", "spot, flex-start"),
-        ("compute", "standard"),
-        ("vertex", "spot, flex-start"),
-        ("vertex", "standard"),
-    ]
-
-
 def test_it_shows_itself_in_a_notebook_and_as_json(trainer):
     found = trainer.quotas("H100:8")
     assert "<table>" in found._repr_mimebundle_()["text/html"]
