@@ -151,12 +151,16 @@ class Objects:
         Raises:
             TooLargeError: it is larger than ``most_bytes``.
         """
-        blob = self._blob(name)
+        bucket = self._bucket
 
         def call() -> Object | None:
-            content = _Limited(most_bytes)
+            blob, content = bucket.blob(name), _Limited(most_bytes)  # a blob keeps the generation it has read
             blob.download_to_file(content, timeout=policy.call_s, retry=None)
             generation, updated, seen_at = blob.generation, _header("Last-Modified"), _header("Date")
+            if updated is None:  # sent with content (seen 2026-08-13), but Google does not document it
+                now = bucket.blob(name)
+                now.reload(timeout=policy.call_s, retry=None)
+                updated = now.updated if now.generation == generation else None
             if generation is None or updated is None or seen_at is None:
                 raise _not_storage(f"read gs://{self.bucket_name}/{name}", content.getvalue())
             return Object(content=content.getvalue(), generation=generation, updated=updated, seen_at=seen_at)
@@ -167,12 +171,12 @@ class Objects:
         self, name: str, first: int, most_bytes: int, *, generation: int | None = None, policy: Policy = READ
     ) -> bytes:
         """So many bytes of an object from ``first`` on, fewer at its end; none where there is no object."""
-        blob = self._blob(name, generation=generation)
+        bucket = self._bucket
 
         def call() -> bytes:
             from google.api_core.exceptions import RequestRangeNotSatisfiable
 
-            last = first + most_bytes - 1
+            blob, last = bucket.blob(name, generation=generation), first + most_bytes - 1
             try:
                 content = blob.download_as_bytes(start=first, end=last, timeout=policy.call_s, retry=None)
             except RequestRangeNotSatisfiable:
@@ -185,9 +189,10 @@ class Objects:
 
     def stat(self, name: str, *, policy: Policy = READ) -> ObjectInfo | None:
         """An object's generation and metadata; None where there is no such object."""
-        blob = self._blob(name)
+        bucket = self._bucket
 
         def call() -> ObjectInfo | None:
+            blob = bucket.blob(name)
             blob.reload(timeout=policy.call_s, retry=None)
             return _info(blob)
 
@@ -210,7 +215,7 @@ class Objects:
         Raises:
             PreconditionError: the object is another one by now.
         """
-        blob, mark = self._blob(name), uuid.uuid4().hex
+        blob, mark = self._bucket.blob(name), uuid.uuid4().hex
         blob.metadata = {**(metadata or {}), _WRITTEN_BY: mark}
 
         def call() -> ObjectInfo:
@@ -229,7 +234,7 @@ class Objects:
 
     def delete(self, name: str, *, if_generation: int | None = None) -> bool:
         """Delete an object; False where it is another one by now, which stays."""
-        blob = self._blob(name)
+        blob = self._bucket.blob(name)
 
         def call() -> bool:
             blob.delete(if_generation_match=if_generation, timeout=WRITE.call_s, retry=None)
@@ -242,7 +247,7 @@ class Objects:
 
     def list(self, prefix: str, *, policy: Policy = READ) -> tuple[ObjectInfo, ...]:
         """The objects whose names begin so, by name."""
-        bucket = _client(self.access).bucket(self.bucket_name)
+        bucket = self._bucket
 
         def call() -> tuple[ObjectInfo, ...]:
             found = bucket.list_blobs(prefix=prefix, fields=_FIELDS, timeout=policy.call_s, retry=None)
@@ -261,7 +266,7 @@ class Objects:
         def retried(call: Callable[[], Any]) -> Callable[[], Any]:
             return lambda: self.access.tried(call, action=action, policy=WRITE, errors=_storage_errors)
 
-        blob = self._blob(name, chunk_size=CHUNK_BYTES)
+        blob = self._bucket.blob(name, chunk_size=CHUNK_BYTES)
         with _storage_errors(action):  # also of what the client reads once all is sent
             blob.upload_from_file(
                 _Shown(data, progress), size=len(data), content_type="application/gzip",
@@ -272,8 +277,9 @@ class Objects:
             progress(len(data), len(data))
         return info
 
-    def _blob(self, name: str, **options: Any) -> Any:
-        return _client(self.access).bucket(self.bucket_name).blob(name, **options)
+    @property
+    def _bucket(self) -> Any:
+        return _client(self.access).bucket(self.bucket_name)
 
     def _try(self, verb: str, name: str, call: Callable[[], T], policy: Policy, **missing: T) -> T:
         action = f"{verb} gs://{self.bucket_name}/{name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -106,7 +107,7 @@ class QuotaReading(TableDisplay):
         return f"a smaller {self.setting}, or {more}" if self.setting else more
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class QuotaStatus(TableDisplay):
     """Whether the quotas of one place are enough for a job of one size, and every reading behind that."""
 
@@ -119,7 +120,7 @@ class QuotaStatus(TableDisplay):
     readings: tuple[QuotaReading, ...] = attrs.field(default=(), hash=False)
     note: str = ""
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
         """SHORT where any quota is, else UNKNOWN where any is, else FITS."""
         return verdict_of(self.readings)
