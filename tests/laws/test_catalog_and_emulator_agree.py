@@ -10,7 +10,7 @@ from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 FLEX = ProvisioningModel.FLEX_START
-GPUS = [gpu for gpu in catalog.gpus() if gpu.is_sold()]
+GPUS = [gpu for gpu in catalog.gpus() if gpu.lifecycle.stage is not catalog.Stage.GONE]
 MACHINES = list(catalog.machines())
 SHAPES = list(catalog.shapes())
 BUILT_IN = [shape for shape in SHAPES if not shape.is_attached]
