@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -25,8 +25,8 @@ from gputrain.errors import AuthError
 from gputrain.google.cache import LONGEST_S, Cache
 from gputrain.google.endpoints import GOOGLE, OURS, Api, check_address, check_region, is_googles
 from gputrain.google.errors import UnclearError, google_errors, response_error, to_error, unlike_google
-from gputrain.google.forms import Json
-from gputrain.google.listing import Listing, Page, page_of, read_all
+from gputrain.google.forms import Json, mappings
+from gputrain.google.listing import Listing, missing_of
 from gputrain.retry import LOOK, ONCE, READ, Policy, retried
 from gputrain.text import redacted
 
@@ -257,22 +257,29 @@ class GoogleClient:
         items: str = "items",
         params: Mapping[str, Any] | None = None,
         policy: Policy = READ,
-        read: Callable[[Json], Page[Any]] | None = None,
+        read: Callable[[Json], tuple[Iterable[Any], Iterable[str]]] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Listing[Any]:
         """Every page of a list, each under the policy.
 
         Args:
-            items: the field of a page that holds its items.
-            read: makes a page of an answer, where that is not all there is to it.
+            items: the field of a page that holds its items; Google omits it where there are none.
+            read: what a page holds, and what it lacks, where that is not all there is to it.
         """
-
-        def page(token: str) -> Page[Any]:
+        found: list[Any] = []
+        missing: list[str] = []
+        token = ""
+        while True:
             asked = {**(params or {}), "pageToken": token}
             body = self.get(url, action=action, policy=policy, params=asked, headers=headers)
-            return read(body) if read else page_of(body, items)
-
-        return read_all(page)
+            held, lacks = read(body) if read else (mappings(body.get(items)), missing_of(body))
+            found += held
+            missing += lacks
+            before, token = token, str(body.get("nextPageToken") or "")
+            if token and token == before:  # it leads nowhere, and the rest is not known
+                missing.append("pages after one that repeats itself")
+            if token in ("", before):
+                return Listing(tuple(found), tuple(dict.fromkeys(missing)))
 
 
 def _json_of(response: Any, action: str) -> Json:

@@ -13,7 +13,7 @@ from gputrain.google.client import GoogleClient
 from gputrain.google.endpoints import Api
 from gputrain.google.forms import Json, mapping, mappings, whole_number
 from gputrain.google.labels import filter_text
-from gputrain.google.listing import PARTIAL_WARNINGS, Listing, Page, missing_of, next_token_of
+from gputrain.google.listing import PARTIAL_WARNINGS, Listing, missing_of
 from gputrain.retry import SOON, Policy
 
 NO_ITEMS = "the list has no items"
@@ -86,8 +86,8 @@ def list_all_zones(
     return ZonalList(by_zone=by_zone, missing=named or listing.missing)
 
 
-def _zones(body: Json, collection: str) -> Page[tuple[str, tuple[Json, ...]]]:
-    """What one page holds of each zone."""
+def _zones(body: Json, collection: str) -> tuple[list[tuple[str, tuple[Json, ...]]], list[str]]:
+    """What one page holds of each zone, and what it lacks."""
     found, missing = [], [*missing_of(body)]
     for scope, value in mapping(body.get("items")).items():
         zone, part = scope.removeprefix("zones/"), mapping(value)
@@ -97,7 +97,7 @@ def _zones(body: Json, collection: str) -> Page[tuple[str, tuple[Json, ...]]]:
         found.append((zone, mappings(part.get(collection))))
     if not found and not missing:
         missing.append(NO_ITEMS)
-    return Page(items=tuple(found), missing=tuple(missing), next_token=next_token_of(body))
+    return found, missing
 
 
 @attrs.frozen(kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -47,46 +47,6 @@ class Listing(Generic[T]):
                 items=self.items,
             )
         return self.items
-
-
-@attrs.frozen(kw_only=True)
-class Page(Generic[T]):
-    """One page of a list, and the token of the next; no token at the end."""
-
-    items: tuple[T, ...]
-    missing: tuple[str, ...] = ()
-    next_token: str = ""
-
-
-def read_all(fetch: Callable[[str], Page[T]]) -> Listing[T]:
-    """Read every page; ``fetch`` takes the token of a page, "" for the first.
-
-    >>> read_all(lambda token: Page(items=(1, 2))).require_complete("count")
-    (1, 2)
-    """
-    items: list[T] = []
-    missing: list[str] = []
-    token = ""
-    while True:
-        page = fetch(token)
-        items += page.items
-        missing += page.missing
-        if page.next_token and page.next_token == token:  # it leads nowhere, and the rest is not known
-            missing.append("pages after one that repeats itself")
-        if page.next_token in ("", token):
-            return Listing(tuple(items), tuple(dict.fromkeys(missing)))
-        token = page.next_token
-
-
-def page_of(body: Mapping[str, Any], items: str) -> Page[Mapping[str, Any]]:
-    """A page of a JSON list, whose items are in the field ``items``; Google omits it where there are none."""
-    return Page(items=mappings(body.get(items)), missing=missing_of(body), next_token=next_token_of(body))
-
-
-def next_token_of(body: Mapping[str, Any]) -> str:
-    """The token of the page after this one; empty at the end."""
-    token = body.get("nextPageToken")
-    return token if isinstance(token, str) else ""
 
 
 def missing_of(body: Mapping[str, Any]) -> tuple[str, ...]:

@@ -90,18 +90,6 @@ def by_digest(image: str) -> str:
     return image if "@sha256:" in image else ""
 
 
-def same_image(tagged: str, resolved: str) -> bool:
-    """Whether a name by digest is one of the image that a tag, or none, stands for.
-
-    >>> same_image("us-docker.pkg.dev/p/team/train:1", f"us-docker.pkg.dev/p/team/train@sha256:{'0' * 64}")
-    True
-    """
-    one, other = ImageName.parse(tagged), ImageName.parse(resolved)
-    if one is None or other is None or "@" in tagged or "@" not in resolved:
-        return False
-    return (one.host, one.path) == (other.host, other.path)
-
-
 def find_manifest(access: GoogleClient, image: ImageName, *, policy: Policy = GLANCE) -> Manifest | None:
     """What the registry says about the image now; None where these endpoints have no registry.
 

@@ -84,18 +84,6 @@ def test_a_login_in_netrc_does_not_take_the_place_of_our_token(serve, tmp_path, 
     assert server.tokens == ["Bearer ours"]
 
 
-def test_pages_are_read_to_the_last(serve):
-    pages = {
-        "/l?size=2": b'{"items": [{"a": 1}, {"a": 2}], "nextPageToken": "x"}',
-        "/l?size=2&pageToken=x": b'{"items": [{"a": 3}]}',
-    }
-    server = serve(lambda request: (200, pages[request.path], {}))
-    listing = GoogleClient(project="p", credentials=Token()).list_all(
-        f"{server.url}/l", action="list", params={"size": 2, "filter": ""}
-    )
-    assert listing.require_complete("list") == ({"a": 1}, {"a": 2}, {"a": 3})
-
-
 def test_a_refused_connection_is_unclear_and_says_of_which_address():
     with pytest.raises(UnclearError, match=r"no answer from http://127\.0\.0\.1:1: Connection refused"):
         GoogleClient(project="p", credentials=Token()).get("http://127.0.0.1:1/", action="look", policy=ONCE)

@@ -5,14 +5,14 @@ import json
 import attrs
 import pytest
 
-from gputrain.google import Endpoints, GoogleClient, Listing
+from gputrain.google import Api, Endpoints, GoogleClient, Listing
 from gputrain.google.compute_lists import (
     Reservation,
     check_fit,
     find_reservations,
     list_all_zones,
 )
-from gputrain.google.listing import Page, PartialListError, missing_of, read_all
+from gputrain.google.listing import PartialListError, missing_of
 from tests.each import each
 from tests.unit.google.answering import Token
 
@@ -42,13 +42,13 @@ def listed(asking):
     return lambda *pages: list_all_zones(asking(*pages)[0], "instances", fields="name")
 
 
-def test_a_list_is_read_to_its_end_with_what_any_page_lacks():
-    pages = {
-        "": Page(items=(1, 2), missing=("us-east1",), next_token="b"),
-        "b": Page(items=(), missing=("us-east1",), next_token="c"),
-        "c": Page(items=(3,)),
-    }
-    assert read_all(pages.__getitem__) == Listing((1, 2, 3), ("us-east1",))
+def test_a_list_is_read_to_its_end_with_what_any_page_lacks(asking):
+    east = {"unreachable": ["us-east1"]}
+    pages = {"items": [{"a": 1}, {"a": 2}], **east, "nextPageToken": "b"}, {**east, "nextPageToken": "c"}
+    access, asked = asking(*pages, {"items": [{"a": 3}]})
+    listing = access.list_all(access.url(Api.COMPUTE), action="list", params={"size": 2, "filter": ""})
+    assert listing == Listing(({"a": 1}, {"a": 2}, {"a": 3}), ("us-east1",))
+    assert asked == ["/?size=2", "/?size=2&pageToken=b", "/?size=2&pageToken=c"]
 
 
 @each(
@@ -147,8 +147,9 @@ def test_a_partial_list_says_of_no_reservation_that_it_is_gone(asking):
         assert find_reservations(access, "r") == found
 
 
-def test_a_list_whose_page_repeats_itself_ends_and_is_not_whole():
-    listing = read_all(lambda _: Page(items=(1,), next_token="again"))  # a page's token
+def test_a_list_whose_page_repeats_itself_ends_and_is_not_whole(asking):
+    access, _ = asking(*[{"items": [{"a": 1}], "nextPageToken": "again"}] * 2)
+    listing = access.list_all(access.url(Api.COMPUTE), action="list the VMs")
     with pytest.raises(PartialListError):
         listing.require_complete("list the VMs")
-    assert listing.items == (1, 1)
+    assert len(listing.items) == 2
