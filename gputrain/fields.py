@@ -132,13 +132,12 @@ def read(rows: Mapping[str, Field], given: Mapping[str, Any], errors: Errors) ->
     >>> print(errors.faults[0])
     legs: 2 is not valid. Expected 3 to 8. Try: legs=4
     """
-    return {name: _read_one(name, rows.get(name), value, errors) for name, value in given.items()}
-
-
-def _read_one(name: str, row: Field | None, value: Any, errors: Errors) -> Any:
-    if row is None or (value is None and not row.is_needed):
-        return value
-    return errors.parse(name, value, row.read, row.expected, row.fix)
+    found = dict(given)
+    for name, value in given.items():
+        row = rows.get(name)
+        if row is not None and (row.is_needed or value is not None):
+            found[name] = errors.parse(name, value, row.read, row.expected, row.fix)
+    return found
 
 
 def read_whole(of: str, rows: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
