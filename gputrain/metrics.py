@@ -162,12 +162,14 @@ class Metrics(TableDisplay):
             values = [value for _, value in self.series(name)]
             lowest = short(min(finite)) if (finite := list(filter(is_number, values))) else ""
             rows.append((name, short(values[0]), figure(self.last[name]), lowest, sparkline(values)))
-        columns = ("metric", "first", "last", "min", "history")
+        columns = ("metric", "first", "last", "min", "history") if rows else ("",)
         return Table(columns=columns, rows=rows, right=columns[1:4], caption=self.caption)
 
     @property
     def caption(self) -> str:
         """How many reports there are, and how far the run is."""
+        if not self.count:
+            return 'no reports: print GPUTRAIN_METRIC {"step": 1, "loss": 0.5} on rank 0, or use gputrain.ddp'
         return f"{self.count} reports" + (f"; {self.progress}" if self.progress else "")
 
     def plot(self, *names: str, log: bool = False, x: Literal["step", "time"] = "step") -> Plot:
