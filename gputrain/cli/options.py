@@ -22,10 +22,8 @@ ALIASES = {
     "run": "submit", "launch": "submit", "ls": "jobs", "list": "jobs", "ps": "jobs", "status": "show",
     "attach": "wait", "kill": "cancel", "stop": "cancel",
 }  # fmt: skip
-_SYNONYMS = {
-    "--lines": "--tail", "-n": "--tail", "--cloud": "--backend", "--backends": "--backend",
-    "--nprocs": "--nproc-per-node",
-}  # fmt: skip
+_SYNONYMS = {"--lines": "--tail", "-n": "--tail", "--cloud": "--backend", "--backends": "--backend",
+             "--nprocs": "--nproc-per-node"}  # fmt: skip
 STATES = ("queued", "provisioning", "running", "interrupted", "stopping", "succeeded", "failed", "cancelled",
           "expired")  # fmt: skip
 

@@ -61,7 +61,7 @@ class Exit(enum.IntEnum):
 def is_json() -> bool:
     """Whether the command that runs was called with ``--json``."""
     context = click.get_current_context(silent=True)
-    return context is not None and context.meta.get("json", False)
+    return bool(context and context.meta.get("json"))
 
 
 def result(value: object, document: Callable[[], Json] | Json) -> Exit:

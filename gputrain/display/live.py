@@ -153,7 +153,7 @@ class PlainLines(View):
             at = f"{line.time:{_TIME}} " if self._timestamps and line.time else ""
             # a pipe or a file gets what was written, a terminal no commands
             text = sanitize(line.message, colour=True) if stream.isatty() else line.message
-            stream.write(f"{at}[{_rank(line)}] {text}\n")
+            stream.write(f"{at}[{'agent' if line.rank is None else line.rank}] {text}\n")
         self._stream.flush()
 
     def status(self, status: Status) -> None:
@@ -186,7 +186,8 @@ class Terminal(View):
         for line in user_lines(lines):
             style = "red" if line.severity in ("ERROR", "CRITICAL") else "dim" if line.rank is None else ""
             text = Text.from_ansi(sanitize(line.message, colour=True), style=style)
-            self._console.print(Text(f"{_rank(line):>5} │ ", style="cyan").append(text), soft_wrap=True)
+            rank = "agent" if line.rank is None else f"{line.rank}"
+            self._console.print(Text(f"{rank:>5} │ ", style="cyan").append(text), soft_wrap=True)
 
     def status(self, status: Status) -> None:
         """Renew the live status."""
@@ -307,10 +308,6 @@ def user_lines(lines: Sequence[LogLine]) -> list[LogLine]:
     """The lines without those that are meant for programs."""
     markers = (contract.METRIC_MARKER, contract.GAUGE_MARKER, contract.RESULT_MARKER)
     return [line for line in lines if not line.message.startswith(markers)]
-
-
-def _rank(line: LogLine) -> str:
-    return "agent" if line.rank is None else f"{line.rank}"
 
 
 def bar(progress: Progress | None) -> str:

@@ -171,8 +171,8 @@ class ExperimentStore:
 
         def join(there: ExperimentRecord | None) -> ExperimentRecord:
             record = there or self.read()
-            entries = (max(e, again.get(canonical(e.point), e), key=_retries) for e in record.entries)
-            return attrs.evolve(record, entries=tuple(entries))
+            pairs = ((one, again.get(canonical(one.point), one)) for one in record.entries)
+            return attrs.evolve(record, entries=tuple(max(pair, key=lambda e: e.retries) for pair in pairs))
 
         return self.change(join)
 
@@ -184,7 +184,3 @@ class ExperimentStore:
     def is_cancelled(self) -> bool:
         """Whether that was written."""
         return self._documents.read(f"notes/{self.name}.cancelled.json") is not None
-
-
-def _retries(entry: Entry) -> int:
-    return entry.retries
