@@ -16,7 +16,7 @@ import stat
 import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -182,9 +182,8 @@ class DockerIgnore:
         if path.endswith("/") and any(one.startswith("!") for one in self.lines):
             return ""  # a line may take back something inside
         parts = path.rstrip("/").split("/")
-        above = [
-            "/".join(parts[:end]) for end in range(1, len(parts) + 1)
-        ]  # a line holds back what is inside
+        # a line holds back what is inside, too
+        above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
         for line, pattern in reversed([*zip(self.lines, _docker_matcher(self.lines).patterns)]):
             if any(map(pattern.regex.match, above)):
                 return f"{self.name}: {line}" if pattern.include else ""
@@ -251,7 +250,6 @@ class _Walk:
         self.behind: list[HeldBack] = []
         self.links: list[str] = []
         self.problems: list[str] = []
-        self.warnings: list[str] = []
 
     def survey(self) -> Survey:
         git = _GitTree.of(self.root)
@@ -263,12 +261,8 @@ class _Walk:
             fix = f"list them in {OWN_FILE}, or put the files themselves there"
             refuse(self.root, "; ".join(self.problems[:_LISTED]) + more, fix)
         files = tuple(sorted(self.files.values(), key=lambda one: one.path))
-        return Survey(
-            folder=self.root,
-            files=files,
-            behind=tuple(sorted(self.behind, key=lambda one: one.path)),
-            warnings=tuple(self.warnings),
-        )
+        behind = tuple(sorted(self.behind, key=lambda one: one.path))
+        return Survey(folder=self.root, files=files, behind=behind)
 
     def _folder(
         self, base: str, git: _GitTree | None, ignored: Sequence[IgnoreFile], own: Sequence[IgnoreFile]
@@ -284,8 +278,6 @@ class _Walk:
             for one in sorted(os.scandir(folder), key=lambda one: one.name)
         }
         lines = git.lines([path for path in entries if not git.has(path)]) if git else {}
-        if git and not entries and base[:-1] in git.modules:
-            self.warnings.append(f"{base} is an empty submodule: git submodule update --init")
         for path, entry in entries.items():
             if reason := self._reason(path, entry.path, lines, ignored, own):
                 self.behind.append(HeldBack(path=path, reason=reason))
@@ -352,7 +344,6 @@ class _GitTree:
     files: frozenset[str]
     """What it tracks, and what is new and not ignored."""
     folders: frozenset[str]
-    modules: frozenset[str]
 
     @classmethod
     def of(cls, folder: str, base: str = "") -> _GitTree | None:
@@ -362,9 +353,7 @@ class _GitTree:
             return None
         files = frozenset(base + one.rstrip("/") for one in listed)
         folders = {base + one[:at] for one in listed for at, letter in enumerate(one) if letter == "/"}
-        staged = _git(folder, "ls-files", "-z", "--stage") or []
-        modules = frozenset(base + one.partition("\t")[2] for one in staged if one.startswith("160000 "))
-        return cls(folder, base, files, frozenset(folders), modules)
+        return cls(folder, base, files, frozenset(folders))
 
     def has(self, path: str) -> bool:
         plain = path.rstrip("/")
@@ -474,23 +463,15 @@ def missed(folder: str, traceback: str) -> str:
     found = _MISSED.search(traceback)
     if found is None or os.path.isabs(found[1]) or not os.path.isdir(folder):
         return ""
-    try:
-        behind = survey(folder).behind_of(found[1])
-    except SpecError:
-        return ""
-    if behind is None:
-        return ""
-    return (
-        f"{behind.path} stayed behind ({behind.reason}): put !/{behind.path} into {OWN_FILE}, or data into a "
-        "bucket"
-    )
+    with suppress(SpecError):
+        if one := survey(folder).behind_of(found[1]):
+            fix = f"put !/{one.path} into {OWN_FILE}, or data into a bucket"
+            return f"{one.path} stayed behind ({one.reason}): {fix}"
+    return ""
 
 
 def pack(
-    folder: str,
-    *,
-    made: Mapping[str, bytes] = MappingProxyType({}),
-    docker: DockerIgnore = ALL,
+    folder: str, *, made: Mapping[str, bytes] = MappingProxyType({}), docker: DockerIgnore = ALL
 ) -> Archive:
     """Pack what of a folder travels; times, owners and the order of the disk leave no trace.
 
@@ -507,21 +488,21 @@ def pack(
     ...     pack(empty, made={"a.py": b"pass"}).files
     1
     """
-    files = check(survey(folder, docker)).files if folder else ()
-    found = {one.path: one.full for one in files if one.path not in made}
+    found = {one.path: one.full for one in (check(survey(folder, docker)).files if folder else ())}
+    paths = sorted({*found, *made})
     buffer = io.BytesIO()
     with (
         reading(folder),
         gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for path in sorted({*found, *made}):
+        for path in paths:
             content, is_executable = (made[path], False) if path in made else _read(found[path])
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), 0o755 if is_executable else 0o644
             tar.addfile(entry, io.BytesIO(content))
     data = buffer.getvalue()
-    return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=len({*found, *made}))
+    return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(paths))
 
 
 def send(
@@ -535,8 +516,6 @@ def send(
     """See that code lies where jobs will fetch it; it is sent where the bucket lacks it.
 
     Args:
-        access: whose bucket.
-        bucket: the bucket, which has been checked where there is content.
         location: the ``gs://`` object, named by its content.
         content: the packed code; empty for code that another process has sent.
         progress: called with the bytes sent and the total.

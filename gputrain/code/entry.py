@@ -6,7 +6,6 @@ Files are read and parsed; no user code runs or is imported.
 from __future__ import annotations
 
 import ast
-import codecs
 import difflib
 import importlib.machinery
 import importlib.util
@@ -21,13 +20,13 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 
 import attrs
 
 from gputrain.code.bundle import Archive, check, pack, reading, survey
 from gputrain.errors import FieldError, SpecError
+from gputrain.fields import invalid
 from gputrain.spec import EntryKind, TrainingSpec
 from gputrain.spec.entry import ARGUMENTS
 from gputrain.spec.types import Launcher
@@ -42,6 +41,12 @@ SOLD_AS = {"PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "
 _LACKED = re.compile(r"^ModuleNotFoundError: No module named '([^'.\n]{1,100})", re.MULTILINE)
 _FILE_OPTION = re.compile(r"(?:-r|-c|-e|--requirement|--constraint|--editable)[\s=]*(\S.*)")
 _FILE_URL = re.compile(r"(?:^|[\s@])file:(?://)?(/\S+)")
+_JOINS = re.compile(
+    rb"torch\.distributed|from torch import distributed|gputrain|accelerate|lightning|transformers|deepspeed"
+    rb"|horovod|composer|megatron|colossalai|mpi4py|\bray\b|WORLD_SIZE|LOCAL_RANK"
+)
+"""What a script has in it whose ranks train together."""
+_MOST_FILES = 500
 
 
 @attrs.frozen(kw_only=True)
@@ -56,13 +61,11 @@ class CodeSource:
     """Files that have to be written first, by the name that ``argv`` calls them by."""
 
     def pack(self) -> Archive:
-        """The code as it travels, with the node agent beside it; nothing is written.
+        """The code as it travels, with the node agent beside it. Raises SpecError as `bundle.pack`."""
+        from gputrain.entrypoint import zipapp
 
-        Raises:
-            SpecError: something in its folder cannot travel.
-        """
         made = {name: text.encode() for name, text in self.made_files.items()}
-        return pack(self.folder, made={**made, ".gputrain/agent.pyz": _agent()})
+        return pack(self.folder, made={**made, ".gputrain/agent.pyz": zipapp.build()})
 
 
 @attrs.frozen(kw_only=True)
@@ -79,7 +82,6 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
     """Find the entry of a spec.
 
     Args:
-        spec: what to run.
         installed: whether modules and programs of this machine will be there when the job runs,
             as they are when it runs on this machine. Otherwise the folder will be sent somewhere.
 
@@ -94,38 +96,38 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
         if not os.path.isdir(folder):
             fix = f"check the path; it starts at {os.getcwd()}"
             if spec.source_dir is None and spec.script is not None:
-                _refuse(
-                    "script", script_of(spec), f"a Python file that exists (there is no folder {folder})", fix
-                )
-            _refuse("source_dir", folder, "a folder that exists", fix)
+                expected = f"a Python file that exists (there is no folder {folder})"
+                raise invalid("script", script_of(spec), expected, fix)
+            raise invalid("source_dir", folder, "a folder that exists", fix)
         if not installed:
             _check_not_home(folder)
         _check_requirements(spec, folder, is_sent=not installed)
         match spec.entry_kind:
             case EntryKind.SCRIPT:
-                return _script(spec, folder)
+                argv: tuple[str, ...] = (_script(spec, folder), *spec.args)
             case EntryKind.MODULE:
-                return _module(spec, folder, installed)
+                argv = ("-m", _module(spec, folder, installed), *spec.args)
             case EntryKind.COMMAND:
-                return _command(spec, folder, installed)
-        return _function(spec, folder)
+                argv = _command(spec, folder, installed)
+            case _:
+                return _function(spec, folder)
+        return CodeSource(folder=folder, argv=argv)
 
 
 def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
     """Look at the code of a spec; all that is found comes back.
 
     Args:
-        spec: whose code.
         is_sent: whether it may run elsewhere, where the packages of this machine are not.
     """
     if spec.runs_image:
         return CodeFindings(uploads="nothing is uploaded: the image runs as it is")
-    folder, path = folder_of(spec), script_of(spec)
+    folder = folder_of(spec)
     try:
         with reading(folder):
             resolve(spec, installed=True)
             told = [*arguments_from_here(spec, folder)]
-            if path:
+            if spec.script is not None:
                 told += [*_imports(spec, folder, is_sent), *_copies(spec, folder)]
             if not is_sent:
                 return CodeFindings(warnings=tuple(told))
@@ -140,7 +142,6 @@ def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool, python: str = "
     """What gives a rank the package that it did not find; empty where its traceback tells of none.
 
     Args:
-        is_sent: as for `examine`.
         python: the interpreter of its ranks; empty: unknown.
     """
     found, folder = _LACKED.search(traceback), folder_of(spec)
@@ -212,7 +213,7 @@ def _check_not_home(folder: str) -> None:
         is_top = os.path.dirname(sent) == sent
         what = sent if is_top else "a home directory" if below(sent, home) else "folders of others"
         fix = "put the code into a folder of its own and name that: source_dir='my-project'"
-        _refuse("source_dir", folder, f"a folder of code, not {what}: all in it would be sent", fix)
+        raise invalid("source_dir", folder, f"a folder of code, not {what}: all in it would be sent", fix)
 
 
 def _check_requirements(spec: TrainingSpec, folder: str, *, is_sent: bool) -> None:
@@ -221,14 +222,16 @@ def _check_requirements(spec: TrainingSpec, folder: str, *, is_sent: bool) -> No
         return
     path = os.path.join(folder, spec.requirements[1])
     if not os.path.isfile(path):
-        _refuse("requirements", path, "a file that exists", _near(path))
+        raise invalid("requirements", path, "a file that exists", _near(path))
     if not below(path, folder):
         fix = "put it there, or list the requirements themselves"
-        _refuse("requirements", path, f"a file inside {folder}", fix)
+        raise invalid("requirements", path, f"a file inside {folder}", fix)
     lines = enumerate(_requirements(spec), start=1) if is_sent else ()
     if here := [f"line {number}: {line.strip()}" for number, line in lines if _stays_here(line, folder)]:
         fix = "name a release or an address that the job's machine reaches, or put the file into the folder"
-        _refuse("requirements", path, f"requirements that can be uploaded ({'; '.join(here[:10])})", fix)
+        raise invalid(
+            "requirements", path, f"requirements that can be uploaded ({'; '.join(here[:10])})", fix
+        )
 
 
 def _stays_here(line: str, folder: str) -> bool:
@@ -242,60 +245,59 @@ def _stays_here(line: str, folder: str) -> bool:
 def _requirements(spec: TrainingSpec) -> list[str]:
     if spec.requirements[:1] != ("-r",):
         return list(spec.requirements)
-    with open(os.path.join(folder_of(spec), spec.requirements[1]), "rb") as file:
-        content = file.read()
-    is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes it
-    return content.decode("utf-16" if is_utf_16 else "utf-8-sig", "replace").splitlines()
+    path = os.path.join(folder_of(spec), spec.requirements[1])
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        return file.read().replace("\0", "").splitlines()
 
 
-def _script(spec: TrainingSpec, folder: str) -> CodeSource:
-    assert spec.script is not None
+def _script(spec: TrainingSpec, folder: str) -> str:
+    """The script from its folder on."""
     path = script_of(spec)
     inside = below(path, folder)
     if not os.path.isfile(path):
-        what = "a folder" if os.path.isdir(path) else "not there"
-        named = below(os.path.abspath(os.path.expanduser(spec.script)), folder)
-        fix = "name a Python file in it" if os.path.isdir(path) else _near(path)
+        is_folder = os.path.isdir(path)
+        named = below(os.path.abspath(os.path.expanduser(str(spec.script))), folder)
+        fix = "name a Python file in it" if is_folder else _near(path)
         if named and os.path.isfile(os.path.join(folder, named)):
             fix = f"it is named from source_dir on: script={named!r}"
-        _refuse("script", path, f"a Python file that exists (it is {what})", fix)
+        what = "a folder" if is_folder else "not there"
+        raise invalid("script", path, f"a Python file that exists (it is {what})", fix)
     if not inside:
-        _refuse("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
+        raise invalid("script", path, f"a file inside {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
-        fix = (
-            f"command={['sh', inside]}" if inside.endswith(".sh") else "command=[...] runs any other program"
-        )
+        fix = f"command={['sh', inside]}" if inside.endswith(".sh") else "command=[...] runs any program"
         if inside.endswith(".ipynb"):
             fix = f"`jupyter nbconvert --to script {shlex.quote(inside)}` makes one of it"
-        _refuse("script", path, "a file whose name ends in .py", fix)
-    _check_python(path, inside)
-    return CodeSource(folder=folder, argv=(inside, *spec.args))
-
-
-def _check_python(path: str, inside: str) -> None:
-    """Refuse a script with a syntax error before machines are paid for."""
+        raise invalid("script", path, "a file whose name ends in .py", fix)
     try:
-        with open(path, "rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(file.read(), path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
+        _parsed(path)
+    except (SyntaxError, ValueError) as error:  # before machines are paid for
         line = getattr(error, "lineno", None) or 1
         release = ".".join(map(str, sys.version_info[:2]))
-        allowed = f"what Python {release} reads (line {line}: {getattr(error, 'msg', error)})"
+        expected = f"what Python {release} reads (line {line}: {getattr(error, 'msg', error)})"
         fix = f"fix that line, or run a script for a newer Python by command={['python3', inside]}"
-        _refuse("script", path, allowed, fix)
-    except (MemoryError, RecursionError):  # deeper than the parser goes: running it will tell
-        return
+        raise invalid("script", path, expected, fix) from error
+    return inside
 
 
-def _module(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
-    assert spec.module is not None
-    if not _is_module(spec.module, folder, installed):
+def _parsed(path: str) -> list[ast.stmt]:
+    """The statements of a script; none where it is nested deeper than the parser goes."""
+    with open(path, "rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(file.read()).body
+        except (MemoryError, RecursionError):
+            return []
+
+
+def _module(spec: TrainingSpec, folder: str, installed: bool) -> str:
+    name = str(spec.module)
+    if not _is_module(name, folder, installed):
         fix = "name the source_dir that holds it, and check its spelling"
-        if spec.module.endswith(".py"):
-            fix = f"script={spec.module!r}, or module={spec.module[: -len('.py')]!r}"
-        _refuse("module", spec.module, f"a module that `python -m` finds in {folder}", fix)
-    return CodeSource(folder=folder, argv=("-m", spec.module, *spec.args))
+        if name.endswith(".py"):
+            fix = f"script={name!r}, or module={name[: -len('.py')]!r}"
+        raise invalid("module", name, f"a module that `python -m` finds in {folder}", fix)
+    return name
 
 
 def _is_module(name: str, folder: str, installed: bool) -> bool:
@@ -318,7 +320,7 @@ def _can_run(folders: Sequence[str], parts: Sequence[str]) -> bool:
     return any(os.path.isfile(stem + end) for stem in stems for end in importlib.machinery.all_suffixes())
 
 
-def _command(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
+def _command(spec: TrainingSpec, folder: str, installed: bool) -> tuple[str, ...]:
     assert spec.command is not None
     program = spec.command[0]
     search = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
@@ -327,14 +329,14 @@ def _command(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
         fix = "check the name; give a path, or put its folder on PATH"
         if os.path.isfile(here):
             fix = f"let it be executed: chmod +x {shlex.quote(program)}"
-        _refuse("command", program, "a program that can be run here", fix)
+        raise invalid("command", program, "a program that can be run here", fix)
     if os.sep in program and os.path.isfile(here) and below(here, folder):
         with open(here, "rb") as file:
             first = file.readline(200)
         if first.startswith(b"#!") and first.endswith(b"\r\n"):
             fix = f"sed -i 's/\\r$//' {shlex.quote(program)}"
-            _refuse("command", program, "a script whose first line ends as on Linux, not in \\r", fix)
-    return CodeSource(folder=folder, argv=spec.command)
+            raise invalid("command", program, "a script whose first line ends as on Linux, not in \\r", fix)
+    return spec.command
 
 
 def _function(spec: TrainingSpec, folder: str) -> CodeSource:
@@ -351,35 +353,46 @@ def arguments_from_here(spec: TrainingSpec, folder: str) -> Iterator[str]:
     for word in spec.args:
         path = word.partition("=")[2] if word.startswith("-") and "=" in word else word
         if os.path.isfile(path) and not os.path.exists(os.path.join(folder, path)):
-            way = _from_above(spec, os.getcwd())
-            yield (
-                f"{path} is a file from here, and not from {folder}, where the job runs"
-                + f": {way}" * bool(way)
-            )
+            fix = _from_above(spec, os.getcwd())
+            warning = f"{path} is a file from here, and not from {folder}, where the job runs"
+            yield f"{warning}: {fix}" if fix else warning
 
 
 def _imports(spec: TrainingSpec, folder: str, is_sent: bool) -> Iterator[str]:
     """Warnings of what the script imports at its head, and nothing is known to bring."""
-    wanted = _imported(script_of(spec), folder)
+    names: dict[str, None] = {}
+    for one in _parsed(script_of(spec)):
+        if isinstance(one, ast.Import):
+            names |= dict.fromkeys(alias.name.partition(".")[0] for alias in one.names)
+        elif isinstance(one, ast.ImportFrom) and not one.level and one.module:
+            names[one.module.partition(".")[0]] = None
+    known = {"__main__", *sys.stdlib_module_names}
+    wanted = [name for name in names if name not in known and not _lies_in(folder, name)]
     above = {name: found for name in wanted if (found := _lies_above(folder, name))}
     for name, where in above.items():
         yield f"{spec.title} imports {name}, which lies in {where}: {_from_above(spec, where)}"
     others = [name for name in wanted if name not in above]
     if not is_sent:
         if missing := [name for name in others if not _is_installed(name)]:
-            told = f"{spec.title} imports {', '.join(missing)}, which is not installed here"
-            yield f"{told}: {_install(missing)}"
+            warning = f"{spec.title} imports {', '.join(missing)}, which is not installed here"
+            yield f"{warning}: {_install(missing)}"
     elif spec.image is None and (missing := sorted(_not_required(spec, others))):
         fix = f"requirements={[SOLD_AS.get(one, one) for one in missing]}, unless the image brings it"
         yield f"{spec.title} imports {', '.join(missing)}, which requirements= does not name: {fix}"
 
 
-_JOINS = re.compile(
-    rb"torch\.distributed|from torch import distributed|gputrain|accelerate|lightning|transformers|deepspeed"
-    rb"|horovod|composer|megatron|colossalai|mpi4py|\bray\b|WORLD_SIZE|LOCAL_RANK"
-)
-"""What a script has in it whose ranks train together."""
-_MOST_FILES = 500
+def _not_required(spec: TrainingSpec, names: Sequence[str]) -> list[str]:
+    asked = _requirements(spec)
+    if any("/" in one or one.lstrip().startswith("-") for one in asked):
+        return []  # files within files, and packages by their address: what they bring is unknown
+    brought = {*BROUGHT, *map(_plain, asked)}
+    return [one for one in names if not {one, _plain(one), _plain(SOLD_AS.get(one, one))} & brought]
+
+
+def _plain(name: str) -> str:
+    """The name of a package, as pip compares it: ``Scikit_Learn>=1.3`` is ``scikit-learn``."""
+    found = re.match(r"\s*([A-Za-z0-9._-]*[A-Za-z0-9])", name)
+    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
 
 
 def _copies(spec: TrainingSpec, folder: str) -> Iterator[str]:
@@ -410,33 +423,6 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _imported(path: str, folder: str) -> list[str]:
-    """What the script imports at its head that is neither beside it nor Python's."""
-    try:
-        with open(path, "rb") as file:
-            tree = ast.parse(file.read())
-    except (MemoryError, RecursionError):  # deeper than the parser goes
-        return []
-    names: dict[str, None] = {}
-    for one in tree.body:
-        if isinstance(one, ast.Import):
-            names |= dict.fromkeys(alias.name.partition(".")[0] for alias in one.names)
-        elif isinstance(one, ast.ImportFrom) and not one.level and one.module:
-            names[one.module.partition(".")[0]] = None
-    known = {"__main__", *sys.stdlib_module_names}
-    return [name for name in names if name not in known and not _lies_in(folder, name)]
-
-
-def _not_required(spec: TrainingSpec, names: Sequence[str]) -> Iterator[str]:
-    asked = _requirements(spec)
-    if any("/" in one or one.lstrip().startswith("-") for one in asked):
-        return  # files within files, and packages by their address: what they bring is unknown
-    named = set(map(_plain, asked))
-    for name in names:
-        if not (name in BROUGHT or {_plain(name), _plain(SOLD_AS.get(name, name))} & named):
-            yield name
-
-
 def _lies_in(folder: str, name: str) -> bool:
     return any(os.path.exists(os.path.join(folder, name + end)) for end in ("", ".py"))
 
@@ -444,11 +430,13 @@ def _lies_in(folder: str, name: str) -> bool:
 def _lies_above(folder: str, name: str) -> str:
     """The folder above the code, within its repository, or the current one, that has a module; else empty."""
     above, folder = [os.getcwd()], os.path.realpath(folder)
-    while not os.path.exists(os.path.join(folder, ".git")) and os.path.dirname(folder) != folder:
+    while not os.path.exists(os.path.join(folder, ".git")):
+        if os.path.dirname(folder) == folder:
+            del above[1:]  # no repository
+            break
         folder = os.path.dirname(folder)
         above.append(folder)
-    is_repository = os.path.exists(os.path.join(folder, ".git"))
-    return next((one for one in (above if is_repository else above[:1]) if _lies_in(one, name)), "")
+    return next((one for one in above if _lies_in(one, name)), "")
 
 
 def _from_above(spec: TrainingSpec, folder: str) -> str:
@@ -470,19 +458,6 @@ def _install(names: Sequence[str], python: str = sys.executable) -> str:
     return f"{shlex.quote(python)} -m pip install {packages}"
 
 
-def _plain(name: str) -> str:
-    """The name of a package, as pip compares it: ``Scikit_Learn>=1.3`` is ``scikit-learn``."""
-    found = re.match(r"\s*([A-Za-z0-9._-]*[A-Za-z0-9])", name)
-    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
-
-
-@cache
-def _agent() -> bytes:
-    from gputrain.entrypoint import zipapp
-
-    return zipapp.build()
-
-
 def _near(path: str) -> str:
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
@@ -492,8 +467,3 @@ def _near(path: str) -> str:
     there = os.listdir(folder)
     near = [one for one in there if one == f"{name}.py"] or difflib.get_close_matches(name, there, n=1)
     return f"did you mean {near[0]}?" if near else f"check the path; {folder} holds nothing of a similar name"
-
-
-def _refuse(field: str, value: str, allowed: str, fix: str) -> None:
-    fault = FieldError(field=field, value=repr(value), expected=allowed, fix=fix)
-    raise SpecError(f"the spec is not valid:\n  {fault}", faults=(fault,))
