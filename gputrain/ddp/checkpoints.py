@@ -94,8 +94,7 @@ class Checkpoints:
                 or if the directory holds later steps, of a run that was not resumed.
             SessionError: not all ranks have come; nothing was written.
         """
-        self._meet()
-        self._save(step, self._entries(shared, own), self._peers)
+        self._save(step, self._begun(shared, own), self._peers)
 
     def begin(self, step: int, shared: Any, own: Any = None) -> None:
         """As `save`, but copy the state and return; it is written beside the training.
@@ -108,9 +107,8 @@ class Checkpoints:
         """
         from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
-        self._meet()
         stager = DefaultStager(StagingOptions(False, False, False, False))
-        entries = stager.stage(self._entries(shared, own))
+        entries = stager.stage(self._begun(shared, own))
 
         def write() -> None:
             try:
@@ -153,21 +151,24 @@ class Checkpoints:
             CheckpointError: the checkpoint cannot be loaded, or the world's size has changed.
         """
         self.wait()
-        step = self._peers.share(self.latest() if self._peers.rank == 0 else None, RESUMING)
+        step = self._peers.gather(self.latest() if self._peers.rank == 0 else None, RESUMING)[0]
         if step is None:
             return None
-        path = self._path(step)
-        outcome = self._peers.together(
-            lambda: _load(path, self._peers, allow_world_size_change, into or (lambda _path: None)), RESUMING
-        )
-        if outcome.failure is not None:
-            rank, why, fix = outcome.failure
-            raise CheckpointError(
-                f"step {step} cannot be resumed: {why}",
-                why=f"rank {rank} could not take it from {path}",
-                fix=fix or f"remove {path} to resume from the step before it",
-            ) from outcome.cause
-        return outcome.value._replace(step=step)  # type: ignore[no-any-return]
+        path, found, failure, cause = self._path(step), None, None, None
+        try:
+            found = _load(step, path, self._peers, allow_world_size_change, into or (lambda _path: None))
+        except Exception as error:  # noqa: BLE001  # every kind: raised again on all ranks
+            failure, cause = (f"{type(error).__name__}: {error}", ""), error
+            if isinstance(error, CheckpointError):
+                failure = (error.what, error.fix)
+        for rank, failed in enumerate(self._peers.gather(failure, RESUMING)):
+            if failed is not None:
+                raise CheckpointError(
+                    f"step {step} cannot be resumed: {failed[0]}",
+                    why=f"rank {rank} could not take it from {path}",
+                    fix=failed[1] or f"remove {path} to resume from the step before it",
+                ) from cause
+        return found
 
     def latest(self) -> int | None:
         """The newest of `steps`; None without any."""
@@ -187,15 +188,12 @@ class Checkpoints:
         self.wait()
         self._prune(keep)
 
-    def _meet(self) -> None:
-        """See that all ranks come: the save's own group would wait for one that leaves meanwhile."""
-        self.wait()
-        self._peers.barrier(SAVING)
-
-    def _entries(self, shared: Any, own: Any) -> dict[str, Any]:
-        """What this rank gives to torch: tensors by their paths in `shared`, and rank 0 the rest."""
+    def _begun(self, shared: Any, own: Any) -> dict[str, Any]:
+        """What this rank gives to torch, once all have come: tensors by their paths, and rank 0 the rest."""
         from torch.distributed.tensor import DTensor
 
+        self.wait()
+        self._peers.barrier(SAVING)  # the save's own group would wait for one that leaves meanwhile
         tensors: dict[Path, Any] = {}
 
         def take(path: Path, value: Any) -> Any:
@@ -218,7 +216,7 @@ class Checkpoints:
 
         if self._agree(step, peers) == step:
             return
-        _be_quiet_about_one_rank()
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # of one rank
         try:
             dcp.save(
                 entries,
@@ -244,8 +242,7 @@ class Checkpoints:
             asked = ", ".join(f"rank {rank} step {one}" for rank, (one, _) in enumerate(states[:TOLD_RANKS]))
             raise CheckpointError(
                 f"the ranks do not agree on the step to save: {asked}" + ", ..." * (len(states) > TOLD_RANKS),
-                why="a checkpoint is one step of all ranks; nothing was written",
-                fix="call save() on all ranks after the same step",
+                fix="call save() on all ranks after the same step; nothing was written",
             )
         newest = states[0][1]
         if newest is not None and newest > step:
@@ -261,7 +258,7 @@ class Checkpoints:
         if peers.rank == 0:
             self._remove(step)  # on a full disk, the room it takes is needed
             last = self.latest()
-        last = peers.share(last, SAVING)
+        last = peers.gather(last, SAVING)[0]
         intact = "there is no complete checkpoint yet"
         if last is not None:
             intact = f"step {last} is the last complete checkpoint and is intact"
@@ -327,10 +324,13 @@ def _is_tensor(value: Any) -> bool:
     )
 
 
-def _load(path: str, peers: Peers, any_world_size: bool, into: Callable[[Path], Any]) -> Checkpoint:
+def _load(
+    step: int, path: str, peers: Peers, any_world_size: bool, into: Callable[[Path], Any]
+) -> Checkpoint:
     """Read a step on this rank; torch moves nothing between ranks for it, each reads what it needs."""
     import torch
     import torch.distributed.checkpoint as dcp
+    from torch.distributed.tensor import DTensor
 
     reader = dcp.FileSystemReader(path)
     saved = reader.read_metadata().state_dict_metadata
@@ -343,7 +343,7 @@ def _load(path: str, peers: Peers, any_world_size: bool, into: Callable[[Path], 
             raise error.failures[0][0] from error
         return entries
 
-    _be_quiet_about_one_rank()
+    warnings.filterwarnings("ignore", message="torch.distributed is disabled")
     world_size, paths, rest = read({"shared": None})["shared"]
     if world_size != peers.world_size and not any_world_size:
         raise CheckpointError(
@@ -354,27 +354,23 @@ def _load(path: str, peers: Peers, any_world_size: bool, into: Callable[[Path], 
     targets: dict[str, Any] = {}
     for one in paths:
         facts, like = saved[repr(one)], into(one)
-        if like is None or like.shape != facts.size:
-            _refuse_other_shape(one, like, facts.size)
-            targets[repr(one)] = torch.empty(facts.size, dtype=facts.properties.dtype)
+        kind = facts.properties.dtype
+        if like is not None and like.shape == facts.size:
+            targets[repr(one)] = torch.empty_like(like, dtype=kind, requires_grad=False)
+        elif isinstance(like, DTensor) and facts.size:  # an optimizer's counter of steps has no shape
+            name, was, now = ".".join(map(str, one)), list(facts.size), list(like.shape)
+            raise CheckpointError(
+                f"{name} was saved as {was}, and is {now} here",
+                fix="resume with the model that was saved, or choose another checkpoint directory",
+            )
         else:
-            targets[repr(one)] = torch.empty_like(like, dtype=facts.properties.dtype, requires_grad=False)
+            targets[repr(one)] = torch.empty(facts.size, dtype=kind)
     if world_size == peers.world_size:
         targets[f"rank-{peers.rank}"] = None
     loaded = read(targets)
     tensors = {one: loaded[repr(one)] for one in paths}
     shared = mapped(rest, lambda one, value: tensors.get(one, value))
-    return Checkpoint(0, world_size, shared, loaded.get(f"rank-{peers.rank}"))
-
-
-def _refuse_other_shape(path: Path, like: Any, size: Any) -> None:
-    from torch.distributed.tensor import DTensor
-
-    if isinstance(like, DTensor) and size:  # an optimizer's counter of steps has no shape
-        raise CheckpointError(
-            f"{'.'.join(map(str, path))} was saved as {list(size)}, and is {list(like.shape)} here",
-            fix="resume with the model that was saved, or choose another checkpoint directory",
-        )
+    return Checkpoint(step, world_size, shared, loaded.get(f"rank-{peers.rank}"))
 
 
 def _writer(path: str, seen_within_s: float) -> Any:
@@ -393,10 +389,6 @@ def _writer(path: str, seen_within_s: float) -> Any:
             super().finish(metadata, results)
 
     return _Writer(path)
-
-
-def _be_quiet_about_one_rank() -> None:
-    warnings.filterwarnings("ignore", message="torch.distributed is disabled")
 
 
 def _check_keep(keep: int) -> None:

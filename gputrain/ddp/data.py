@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
 from typing import Any, Iterator
 
 from gputrain.ddp.errors import SessionError
+from gputrain.ddp.state import seed_everything
 
 
 class ResumableSampler:
@@ -46,9 +46,14 @@ class ResumableSampler:
         return whole if self._drop_last or not rest else whole + 1
 
     def __iter__(self) -> Iterator[int]:
-        order = self._order()[: len(self) * self._world_size]
-        while len(order) < len(self) * self._world_size:
-            order += order[: len(self) * self._world_size - len(order)]
+        order = list(range(self._length))
+        if self._shuffle:
+            import torch
+
+            generator = torch.Generator().manual_seed(_mixed(self._seed, self.epoch))
+            order = torch.randperm(self._length, generator=generator).tolist()
+        wanted = len(self) * self._world_size
+        order = (order * -(-wanted // self._length))[:wanted]
         start, self._start = self._start, 0
         return iter(order[self._rank :: self._world_size][start:])
 
@@ -58,17 +63,7 @@ class ResumableSampler:
 
     def start_at(self, epoch: int, index: int) -> None:
         """Let the next iteration begin at this rank's `index`-th item of an epoch."""
-        self.epoch = epoch
-        self._start = index
-
-    def _order(self) -> list[int]:
-        if not self._shuffle:
-            return list(range(self._length))
-        import torch
-
-        generator = torch.Generator().manual_seed(_mixed(self._seed, self.epoch))
-        order: list[int] = torch.randperm(self._length, generator=generator).tolist()
-        return order
+        self.epoch, self._start = epoch, index
 
 
 def make_loader(
@@ -125,17 +120,11 @@ class ItemSeeded:
         return len(self._dataset)
 
     def __getitem__(self, index: int) -> Any:
-        import torch
         from torch.utils.data import get_worker_info
 
         worker = get_worker_info()
         if worker is not None:
-            seed = _mixed(worker.seed - worker.id, index)
-            random.seed(seed)
-            torch.manual_seed(seed)
-            numpy = sys.modules.get("numpy")
-            if numpy is not None:
-                numpy.random.seed(seed % 2**32)
+            seed_everything(_mixed(worker.seed - worker.id, index))
         return self._dataset[index]
 
 

@@ -9,9 +9,9 @@ import signal
 import threading
 import zlib
 from datetime import timedelta
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple
 
-from gputrain.ddp.errors import DdpError, SessionError
+from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
 
 ENTERING = "entering the session"
@@ -42,8 +42,8 @@ def place_in(env: Mapping[str, str]) -> Place:
         >>> place_in({}).world_size
         1
     """
-    present = [name for name in _NEEDED if env.get(name)]
-    if len(present) == len(_NEEDED):
+    missing = [name for name in _NEEDED if not env.get(name)]
+    if not missing:
         rank, local_rank, world_size = (int(env[name]) for name in _NEEDED[:3])
         return Place(rank, local_rank, world_size, int(env.get("LOCAL_WORLD_SIZE") or world_size), True)
     replicas = _vertex_replicas(env.get("CLUSTER_SPEC", ""))
@@ -53,8 +53,8 @@ def place_in(env: Mapping[str, str]) -> Place:
             why="LOCAL_RANK is missing, and Vertex's own RANK and WORLD_SIZE count machines, not ranks",
             fix=_FIX,
         )
-    if "LOCAL_RANK" in present or ("WORLD_SIZE" in present and env["WORLD_SIZE"] != "1"):
-        missing = [name for name in _NEEDED if name not in present]
+    if env.get("LOCAL_RANK") or env.get("WORLD_SIZE", "1") not in ("", "1"):
+        present = [name for name in _NEEDED if name not in missing]
         raise SessionError(
             "the environment gives {} but not {}".format(", ".join(present), ", ".join(missing)),
             why="a rank that guesses its place makes every rank wait for one that never comes",
@@ -87,7 +87,6 @@ def checkpoint_dir_in(env: Mapping[str, str]) -> str | None:
     if not os.path.isdir("/gcs"):
         raise SessionError(
             f"{named} is a bucket, and no buckets are mounted here",
-            why="checkpoints are files; on Vertex AI buckets are under /gcs",
             fix=f"mount the bucket with gcsfuse and set {contract.CHECKPOINT_DIR} to the path",
         )
     return "/gcs/" + named[len("gs://") :]
@@ -101,26 +100,25 @@ def choose_device(place: Place, wanted: str | None, on_vertex: bool = False) -> 
     """
     import torch
 
-    gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
-    check_gpus(place, gpus, on_vertex)
     if wanted not in (None, "cpu", "cuda", "mps"):
         raise SessionError(f"device={wanted!r} is not known", fix='use "cpu", "cuda", "mps" or None')
-    if wanted == "mps" or (wanted is None and not gpus):
-        if place.world_size == 1 and torch.backends.mps.is_available():
-            return torch.device("mps")
-        if wanted == "mps":
-            raise SessionError(
-                'device="mps" cannot be had',
-                why="torch sees none here, or other ranks are here too: no process group carries its tensors",
-                fix="train on one rank of a Mac, or use device=None",
-            )
-    if not gpus:
-        if wanted == "cuda":
-            raise SessionError("no GPU is visible to torch", fix="use device=None to fall back to the CPU")
-        return torch.device("cpu")
-    device = torch.device("cuda", place.local_rank)
-    torch.cuda.set_device(device)  # first of all: NCCL and every .cuda() follow it
-    return device
+    gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
+    check_gpus(place, gpus, on_vertex)
+    if gpus and wanted != "mps":
+        device = torch.device("cuda", place.local_rank)
+        torch.cuda.set_device(device)  # first of all: NCCL and every .cuda() follow it
+        return device
+    if wanted in (None, "mps") and place.world_size == 1 and torch.backends.mps.is_available():
+        return torch.device("mps")
+    if wanted == "mps":
+        raise SessionError(
+            'device="mps" cannot be had',
+            why="torch sees none here, or other ranks are here too: no process group carries its tensors",
+            fix="train on one rank of a Mac, or use device=None",
+        )
+    if wanted == "cuda":
+        raise SessionError("no GPU is visible to torch", fix="use device=None to fall back to the CPU")
+    return torch.device("cpu")
 
 
 def check_gpus(place: Place, gpus: int, on_vertex: bool) -> None:
@@ -140,60 +138,20 @@ def check_gpus(place: Place, gpus: int, on_vertex: bool) -> None:
         )
 
 
-class World:
-    """The joined ranks: the default process group and, beside it, the peers that agree over gloo.
-
-    A process group the script has already made is used and left alone.
-    """
-
-    def __init__(self, place: Place, device: Any, timeout_s: float) -> None:
-        import torch.distributed as dist
-
-        self._ours = not dist.is_initialized()
-        self._timeout = timedelta(seconds=timeout_s)
-        if self._ours:
-            _join(place, device, self._timeout)
-        self._rank, self._world_size = dist.get_rank(), dist.get_world_size()
-        self.peers = self.peers_beside()
-
-    def peers_beside(self) -> Peers:
-        """The same ranks over one more gloo group: threads never share one. Collective."""
-        import torch.distributed as dist
-
-        group = None
-        if self._world_size > 1:
-            with reaching(self._rank, ENTERING):
-                group = dist.new_group(backend="gloo", timeout=self._timeout)
-        return Peers(self._rank, self._world_size, group)
-
-    def leave(self) -> None:
-        """Wait for the others, then take the process group down if it was made here."""
-        self.peers.barrier("leaving the session")
-        self._destroy()
-
-    def abandon(self) -> None:
-        """Go without waiting: after an exception other ranks may be gone."""
-        if self._world_size == 1:
-            self._destroy()
-
-    def _destroy(self) -> None:
-        import torch.distributed as dist
-
-        if self._ours and dist.is_initialized():
-            dist.destroy_process_group()
-
-
-def _join(place: Place, device: Any, timeout: timedelta) -> None:
+def join(place: Place, device: Any, timeout_s: float) -> bool:
+    """Make the default process group; False where the script has made one, which is used and left alone."""
     import torch.distributed as dist
 
-    options: Any = {"timeout": timeout, "rank": place.rank, "world_size": place.world_size}
+    if dist.is_initialized():
+        return False
+    options: Any = {"timeout": timedelta(seconds=timeout_s), "rank": place.rank}
     if place.world_size == 1:
         options["store"] = dist.HashStore()  # needs no port
     backend = "gloo"
     if device.type == "cuda":
         backend, options["device_id"] = "cpu:gloo,cuda:nccl", device
     try:
-        dist.init_process_group(backend, **options)
+        dist.init_process_group(backend, world_size=place.world_size, **options)
     except RuntimeError as error:  # all that torch raises of networks and stores
         at = "{}:{}".format(os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
         raise SessionError(
@@ -202,15 +160,11 @@ def _join(place: Place, device: Any, timeout: timedelta) -> None:
             fix="read what the other ranks wrote; where none has failed, see that all of them reach that "
             "address, and that nothing else holds the port there",
         ) from error
+    return True
 
 
 class Peers:
     """The ranks of this job, reached over a gloo group of their own; a world of one needs no group.
-
-    Args:
-        rank: this process, from 0.
-        world_size: how many processes there are.
-        group: a gloo process group of all ranks, or None in a world of one.
 
     Every method is collective: all ranks call it, in the same order, and name by `doing` what for. Ranks that
     are apart learn so at once, and who does what; gloo would mix up their data, and abort.
@@ -228,6 +182,17 @@ class Peers:
         self.world_size = world_size
         self.group = group
 
+    @classmethod
+    def joined(cls, timeout_s: float) -> Peers:
+        """All ranks over a new gloo group, as threads never share one. Collective."""
+        import torch.distributed as dist
+
+        rank, world_size, group = dist.get_rank(), dist.get_world_size(), None
+        if world_size > 1:
+            with _reaching(rank, ENTERING):
+                group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_s))
+        return cls(rank, world_size, group)
+
     def any(self, flag: bool, doing: str) -> bool:
         """True on every rank if any rank passes True."""
         if self.world_size == 1:
@@ -237,12 +202,20 @@ class Peers:
 
         place = zlib.crc32(doing.encode())
         values = torch.tensor([int(flag), place, -place], device="cpu")
-        with reaching(self.rank, doing):
+        with _reaching(self.rank, doing):
             dist.all_reduce(values, op=dist.ReduceOp.MAX, group=self.group)
         is_any, highest, lowest = values.tolist()
-        if highest != -lowest:
-            self._refuse(doing)
-        return bool(is_any)
+        if highest == -lowest:
+            return bool(is_any)
+        ranks_at: dict[str, list[int]] = {}
+        for rank, of_rank in enumerate(self._gathered(doing, doing)):
+            ranks_at.setdefault(of_rank, []).append(rank)
+        raise SessionError(
+            "the ranks are apart: " + "; ".join(f"{_named(ranks)} {at}" for at, ranks in ranks_at.items()),
+            why="each of these is for all ranks together; going on, they would wait for each other for ever",
+            fix="let all ranks call the same, equally often: not below `if s.is_main`, not in loops that "
+            "end earlier on some",
+        )
 
     def barrier(self, doing: str) -> None:
         """Return once every rank is here."""
@@ -252,25 +225,6 @@ class Peers:
         """The values of all ranks, by rank, on every rank."""
         self.barrier(doing)
         return self._gathered(value, doing)
-
-    def share(self, value: Any, doing: str) -> Any:
-        """Rank 0's value, on every rank; what the others pass is ignored."""
-        return self.gather(value if self.rank == 0 else None, doing)[0]
-
-    def together(self, action: Callable[[], Any], doing: str) -> Outcome:
-        """Run `action` on every rank: each gets its own value, and all learn which rank failed."""
-        value: Any = None
-        failure: tuple[int, str, str] | None = None
-        cause: Exception | None = None
-        try:
-            value = action()
-        except Exception as error:  # noqa: BLE001  # every kind: raised again on all ranks
-            why, fix = f"{type(error).__name__}: {error}", ""
-            if isinstance(error, DdpError):
-                why, fix = error.what, error.fix
-            failure, cause = (self.rank, why, fix), error
-        failures = filter(None, self.gather(failure, doing))
-        return Outcome(value, next(failures, None), cause)
 
     def agree(self, settings: dict[str, Any], doing: str) -> None:
         """Refuse settings that differ among ranks: without a checkpoint directory one would hang a save."""
@@ -291,33 +245,13 @@ class Peers:
         import torch.distributed as dist
 
         values: list[Any] = [None] * self.world_size
-        with reaching(self.rank, doing):
+        with _reaching(self.rank, doing):
             dist.all_gather_object(values, value, group=self.group)
         return values
 
-    def _refuse(self, doing: str) -> None:
-        """Every rank knows by now that the ranks are apart: who does what?"""
-        ranks_at: dict[str, list[int]] = {}
-        for rank, of_rank in enumerate(self._gathered(doing, doing)):
-            ranks_at.setdefault(of_rank, []).append(rank)
-        raise SessionError(
-            "the ranks are apart: " + "; ".join(f"{_named(ranks)} {at}" for at, ranks in ranks_at.items()),
-            why="each of these is for all ranks together; going on, they would wait for each other for ever",
-            fix="let all ranks call the same, equally often: not below `if s.is_main`, not in loops that "
-            "end earlier on some",
-        )
-
-
-class Outcome(NamedTuple):
-    """This rank's value; the first failing rank, why, and a fix; this rank's own exception."""
-
-    value: Any
-    failure: tuple[int, str, str] | None
-    cause: Exception | None
-
 
 @contextlib.contextmanager
-def reaching(rank: int, doing: str) -> Iterator[None]:
+def _reaching(rank: int, doing: str) -> Iterator[None]:
     """Say what a rank was at when it lost a peer, for which torch raises a RuntimeError of any text."""
     try:
         yield
@@ -345,17 +279,14 @@ class Stop:
     SIGTERM reaches the ranks in different steps. Its handler only sets a flag, so that a save can finish.
 
     Args:
-        peers: the ranks that have to agree.
         every: agree at every n-th step only; in between the answer is False, without any communication.
     """
 
     def __init__(self, peers: Peers, every: int = 1) -> None:
-        self._peers = peers
-        self._every = every
+        self._peers, self._every = peers, every
         self._questions = 0
         self._previous: Any = None
-        self.asked = False
-        self.agreed = False
+        self.asked = self.agreed = False
 
     def listen(self) -> None:
         """Handle SIGTERM; outside the main thread Python allows no handlers."""
@@ -366,7 +297,6 @@ class Stop:
         """Restore the handler of SIGTERM."""
         if self._previous is not None:
             signal.signal(signal.SIGTERM, self._previous)
-            self._previous = None
 
     def should_stop(self, step: int | None = None) -> bool:
         """True on every rank once any was asked to stop. Collective; without a step, questions count."""

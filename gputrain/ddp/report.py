@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import time
-from typing import Any, Mapping
+from typing import Any
 
 from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
@@ -21,7 +21,7 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: int | Non
     """One line that `job.metrics()` reads back: the marker, then JSON with `step`, `time` and the metrics.
 
     Where it is known how many steps there will be, `total_steps` says so. A metric that is called like one of
-    the line's own is kept under another name, with one notice.
+    the line's own is kept under another name, with one notice: a run of days does not end for it.
 
     Values are numbers, texts, or anything of one element with `.item()` (tensors, numpy scalars).
     JSON knows no NaN or infinity: they become the texts "nan", "inf" and "-inf", which `float()` reads.
@@ -34,21 +34,15 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: int | Non
     if total is not None:
         document["total_steps"] = total
     for name, value in metrics.items():
-        document[_renamed(name, metrics)] = _plain(name, value)
+        kept = name
+        while kept in _OURS or (kept != name and kept in metrics):
+            kept += "_reported" if kept == name else "_"
+        if kept != name:
+            _notice_once(
+                name, f"the metric {name!r} is kept as {kept!r}: every report has a {name} of its own"
+            )
+        document[kept] = _plain(name, value)
     return contract.METRIC_MARKER + json.dumps(document)
-
-
-def _renamed(name: str, metrics: Mapping[str, Any]) -> str:
-    """Another name for a metric that is called like one of ours: a run of days does not end for it."""
-    if name not in _OURS:
-        return name
-    other = name + "_reported"
-    while other in metrics:
-        other += "_"
-    if name not in _told:
-        _told.add(name)
-        notice(f"the metric {name!r} is kept as {other!r}: every report has a {name} of its own")
-    return other
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -58,10 +52,10 @@ def _plain(name: str, value: Any) -> Any:
         except (RuntimeError, ValueError) as error:
             fix = f"report a single value, such as {name}.mean()"
             raise SessionError(f"metric {name!r} is not one number", why=str(error), fix=fix) from error
-    if value is None or isinstance(value, (bool, int, str)):
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
     raise SessionError(
         f"metric {name!r} is a {type(value).__name__}",
         why="a metric is a number, a text or a tensor of one element",
@@ -85,12 +79,11 @@ def beat() -> None:
 
 
 def write_metric(step: int, metrics: dict[str, Any], total: int | None) -> None:
-    """Print the line of a report at once, in one write; one that a log would cut is told, once."""
+    """Print the line of a report at once, in one write; a line that a log would cut is noticed, once."""
     line = metric_line(step, metrics, time.time(), total)
-    if len(line) > contract.LONGEST_LINE and "too long" not in _told:
-        _told.add("too long")
+    if len(line) > contract.LONGEST_LINE:
         most = f"a log's line holds {contract.LONGEST_LINE:,}, and `job.metrics()` reads no more"
-        notice(f"a report of {len(line):,} bytes is lost: {most}; report fewer names at once")
+        _notice_once("", f"a report of {len(line):,} bytes is lost: {most}; report fewer names at once")
     write_line(line)
 
 
@@ -104,3 +97,9 @@ def notice(text: str) -> None:
     """Tell the person who reads the log something about the run itself."""
     sys.stderr.write("[gputrain] " + text + "\n")
     sys.stderr.flush()
+
+
+def _notice_once(key: str, text: str) -> None:
+    if key not in _told:
+        _told.add(key)
+        notice(text)

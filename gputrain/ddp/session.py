@@ -10,7 +10,7 @@ from typing import Any, Iterator
 from gputrain.ddp import data, report, state, wrap
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import CheckpointError, SessionError
-from gputrain.ddp.process_group import ENTERING, Stop, World, checkpoint_dir_in, choose_device, place_in
+from gputrain.ddp.process_group import ENTERING, Peers, Stop, checkpoint_dir_in, choose_device, join, place_in
 from gputrain.entrypoint import contract
 
 NO_DIRECTORY = f"set {contract.CHECKPOINT_DIR} or session(checkpoint_dir=...)"
@@ -87,8 +87,8 @@ class Session:
     def __enter__(self) -> Session:
         place = place_in(os.environ)
         self.device = choose_device(place, self._wanted_device, on_vertex="CLUSTER_SPEC" in os.environ)
-        self._world = World(place, self.device, self._timeout_s)
-        self._peers = peers = self._world.peers
+        self._has_joined = join(place, self.device, self._timeout_s)
+        self._peers = peers = Peers.joined(self._timeout_s)
         self.rank, self.local_rank, self.world_size = peers.rank, place.local_rank, peers.world_size
         self.is_main = self.rank == 0
         directory = self._directory or checkpoint_dir_in(os.environ)
@@ -100,30 +100,39 @@ class Session:
         if self._exact:
             state.use_deterministic_kernels(self.device)
         if directory:
-            beside = self._world.peers_beside() if self._async_save else None
+            beside = Peers.joined(self._timeout_s) if self._async_save else None
             self._checkpoints = Checkpoints(directory, peers, beside=beside, keep=self._keep)
         self._stop = Stop(peers, self._stop_every)
         self._stop.listen()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None:
-            self._give_up()
-            return
         try:
-            if self._finish_save():
-                self._world.leave()
+            if kind is None and self._finish_save():
+                self._peers.barrier("leaving the session")
+                self._destroy_group()
         except BaseException:
             self._give_up()
             raise
-        if self._stop.agreed:
+        if kind is not None:
+            self._give_up()
+        elif self._stop.agreed:
             # Still listening: our own SIGTERM may come later than the agreement with those who got theirs.
             raise SystemExit(contract.STOPPED)
-        self._stop.unlisten()
+        else:
+            self._stop.unlisten()
 
     def _give_up(self) -> None:
+        """Leave without waiting: after an exception other ranks may be gone."""
         self._stop.unlisten()
-        self._world.abandon()
+        if self.world_size == 1:
+            self._destroy_group()
+
+    def _destroy_group(self) -> None:
+        import torch.distributed as dist
+
+        if self._has_joined and dist.is_initialized():
+            dist.destroy_process_group()
 
     @property
     def step(self) -> int:
@@ -165,19 +174,11 @@ class Session:
             SessionError: the dataset has no length, or fewer items than there are ranks.
         """
         if not hasattr(dataset, "__len__"):
-            raise SessionError(
-                "this dataset has no length",
-                why="a stream cannot be shared out by index",
-                fix="share it out by s.rank and s.world_size inside the dataset, in a DataLoader of your own",
-            )
-        return data.ResumableSampler(
-            len(dataset),
-            rank=self.rank,
-            world_size=self.world_size,
-            shuffle=shuffle,
-            seed=self._seed or 0,
-            drop_last=drop_last,
-        )
+            fix = "share it out by s.rank and s.world_size inside the dataset, in a DataLoader of your own"
+            raise SessionError("this dataset has no length", fix=fix)
+        place = {"rank": self.rank, "world_size": self.world_size}
+        seed = self._seed or 0
+        return data.ResumableSampler(len(dataset), **place, shuffle=shuffle, seed=seed, drop_last=drop_last)
 
     def loader(
         self, dataset: Any, batch_size: int, *, shuffle: bool = True, drop_last: bool = False, **options: Any
@@ -215,19 +216,20 @@ class Session:
         Raises:
             CheckpointError: checkpoints exist but cannot be used, or another number of ranks saved them.
         """
-        is_elastic = bool(os.environ.get("GPUTRAIN_MIN_NODES")) and not self._exact
-        allow_world_size_change = allow_world_size_change or is_elastic
         if allow_world_size_change and self._exact:
             raise SessionError(
                 "another number of ranks never gives the same bits", fix="leave out exact_resume"
             )
+        is_elastic = bool(os.environ.get(contract.MIN_NODES)) and not self._exact
         self._is_resumed = True
-        found = None
-        if self._checkpoints is not None:
-            found = self._checkpoints.restore(
-                allow_world_size_change=allow_world_size_change,
+        found = (
+            None
+            if self._checkpoints is None
+            else self._checkpoints.restore(
+                allow_world_size_change=allow_world_size_change or is_elastic,
                 into=lambda path: self._registry.like(path[1:]) if path[0] == "objects" else None,
             )
+        )
         if found is None:
             return 0
         if not isinstance(found.shared, dict) or set(found.shared) != {"objects", "epoch", "items"}:
@@ -264,7 +266,7 @@ class Session:
             own = {"generators": state.random_state(self.device)}
             (self._checkpoints.begin if self._async_save else self._checkpoints.save)(self._step, shared, own)
         elif self._saved_step is None and self.is_main:
-            report.notice("nothing is saved: " + NO_DIRECTORY)
+            report.notice(f"nothing is saved: {NO_DIRECTORY}")
         self._saved_step = self._step
 
     @property
@@ -347,11 +349,8 @@ class Session:
         if epochs is None and max_steps is None:
             raise SessionError("steps() does not know where to end", fix="pass epochs=, max_steps= or both")
         if self._has_stepped:
-            raise SessionError(
-                "steps() is there once in a session",
-                why="a checkpoint knows one place in the data",
-                fix="go through the data in one loop, or iterate over the second loader itself",
-            )
+            fix = "go through the data in one loop, or iterate over the second loader itself"
+            raise SessionError("steps() is there once in a session", fix=fix)
         self._has_stepped = True
         if not self._is_resumed:
             self.resume()

@@ -32,23 +32,24 @@ class Registry:
                 )
             self._objects[name] = value
 
-    def __len__(self) -> int:
-        return len(self._objects)
-
     def state(self) -> dict[str, Any]:
         """The state of everything registered, by name."""
-        return {name: _state_of(value) for name, value in self._objects.items()}
+        return {
+            name: value if isinstance(value, (dict, list)) else _bare(value).state_dict()
+            for name, value in self._objects.items()
+        }
 
     def like(self, path: tuple[Any, ...]) -> Any:
         """The tensor of the registered objects that is placed as the one at `path` of `state()`, or None.
 
         An optimizer has no state yet when a run begins; its state is placed as its parameters are.
         """
-        found: Any = self.state()
-        parameters = _parameters(self._objects.get(path[0]))
+        optim, found = sys.modules.get("torch.optim"), self._objects.get(path[0])
         try:
-            if parameters is not None:
-                return parameters[path[2]]  # ("adam", "state", index of the parameter, "exp_avg")
+            if optim is not None and isinstance(found, optim.Optimizer):
+                # ("adam", "state", index of the parameter, "exp_avg")
+                return [one for group in found.param_groups for one in group["params"]][path[2]]
+            found = self.state()
             for key in path:
                 found = found[key]
         except (KeyError, IndexError, TypeError):
@@ -58,45 +59,25 @@ class Registry:
     def load(self, state: dict[str, Any]) -> None:
         """Put saved state back into the registered objects."""
         if set(state) != set(self._objects):
+            saved, registered = (", ".join(sorted(names)) or "nothing" for names in (state, self._objects))
             raise CheckpointError(
-                f"the checkpoint holds {_names(state)} but this script registers {_names(self._objects)}",
-                why="state under another name would be lost without a word",
+                f"the checkpoint holds {saved} but this script registers {registered}",
                 fix="register the same names as the run that saved, or use another checkpoint directory",
             )
         for name, value in self._objects.items():
-            _load_into(value, state[name])
-
-
-def _names(mapping: dict[str, Any]) -> str:
-    return ", ".join(sorted(mapping)) or "nothing"
+            if isinstance(value, dict):
+                value.clear()
+                value.update(state[name])
+            elif isinstance(value, list):
+                value[:] = state[name]
+            else:
+                _bare(value).load_state_dict(state[name])
 
 
 def _bare(value: Any) -> Any:
     parallel = sys.modules.get("torch.nn.parallel")
-    if parallel is not None and isinstance(value, parallel.DistributedDataParallel):
-        return value.module
-    return value
-
-
-def _parameters(value: Any) -> list[Any] | None:
-    optim = sys.modules.get("torch.optim")
-    if optim is None or not isinstance(value, optim.Optimizer):
-        return None
-    return [parameter for group in value.param_groups for parameter in group["params"]]
-
-
-def _state_of(value: Any) -> Any:
-    return value if isinstance(value, (dict, list)) else _bare(value).state_dict()
-
-
-def _load_into(value: Any, state: Any) -> None:
-    if isinstance(value, dict):
-        value.clear()
-        value.update(state)
-    elif isinstance(value, list):
-        value[:] = state
-    else:
-        _bare(value).load_state_dict(state)
+    is_wrapped = parallel is not None and isinstance(value, parallel.DistributedDataParallel)
+    return value.module if is_wrapped else value
 
 
 def seed_everything(seed: int) -> None:
