@@ -165,9 +165,6 @@ class Silence:
         self._logs.heard_at = time.monotonic()
         self._look_at = self._logs.heard_at + self._every_s
 
-    def deadline(self) -> float:
-        return self._look_at
-
     def look(self, folder: str) -> bool | None:
         """Whether the node has become quiet, or has spoken again; None where nothing has changed."""
         now = time.monotonic()

@@ -236,9 +236,6 @@ class NetWatch:
     def begin(self, num_nodes: int) -> None:
         self._look_at = time.monotonic() + NET_EVERY_S if num_nodes > 1 else float("inf")
 
-    def deadline(self) -> float:
-        return self._look_at
-
     def look(self, folder: str, *, is_last: bool = False) -> None:
         """Tell what NCCL says, once it has said it. ``is_last``: the ranks have ended."""
         now = time.monotonic()
@@ -341,9 +338,6 @@ class Workers:
         rank.ended_at = time.monotonic()
         self._tell(rank, cause)
 
-    def deadline(self) -> float:
-        return min([self._kill_at, self._stuck_at, *map(self._reports_at, self.ranks)])
-
     def tick(self) -> None:
         """Tell of those that have ended, and kill those that had time enough."""
         self.reap()
@@ -384,9 +378,6 @@ class Workers:
                 self._logs.say(f"{rank.exit_signal} ended the exit of rank {rank.rank}: {counts}", "WARNING")
             if rank.exit_code not in (contract.DONE, contract.STOPPED):
                 rank.kill()
-
-    def _reports_at(self, rank: Rank) -> float:
-        return float("inf") if rank.is_reported or rank.exit_code is None else rank.ended_at + LAST_WORDS_S
 
     def _report(self) -> None:
         """Tell of ranks that have ended, once their last words are in."""

@@ -34,10 +34,6 @@ class Meeting:
         if self._is_asked and node_rank == 0 and world > 1:
             self._due = self._began + EVERY_S
 
-    def deadline(self) -> float:
-        """When to look next."""
-        return self._due
-
     def look(self, pids: Sequence[int], is_last: bool = False) -> None:
         """Look again, and say it after a minute, or at the end."""
         now = time.monotonic()

@@ -1,13 +1,13 @@
 """The supervisor of one node: meets the others, starts the ranks, passes on stops, ends as the job does.
 
-One thread and one `select` with long timeouts; the log forwarder, the metadata watch and the run directory
-have threads of their own. Each thing that is watched has a `deadline` by which it is to be called.
+One thread that looks at everything ten times a second, and at once where a signal comes, a rank ends or
+another node reports; the log forwarder, the metadata watch and the run directory have threads of their own.
 """
 
 from __future__ import annotations
 
 import os
-import selectors
+import select
 import socket
 import time
 import traceback
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .ranks import Rank
 
     Document = dict[str, Any]
+
+TICK_S = 0.1
 
 ABORT_GRACE_S = 5.0
 """How long ranks may take to leave when a peer has failed."""
@@ -67,9 +69,7 @@ class Node:
         self._cluster = find_cluster(options, os.environ)
         self._rank = self._cluster.node_rank
         self._started_at = time.time()
-        self._selector = selectors.DefaultSelector()
         self._stops = Stops()
-        self._selector.register(self._stops, selectors.EVENT_READ, lambda _: None)
         self._logs = LogForwarder(options.log_format, options.log_dir, self._rank)
         apart = (options.output_dir, options.checkpoint_dir, options.log_dir, options.result_dir)
         self._outputs = Outputs(options.code_dir or os.getcwd(), apart)
@@ -118,7 +118,7 @@ class Node:
         self._heard: dict[tuple[Any, ...], float] = {}
         self._lost: set[int] = set()
         self._is_stopping = self._is_changing = self._is_quiet = False
-        self._ask_at = self._decide_at = self._leave_by = self._hang_by = _NEVER
+        self._ask_at = self._leave_by = self._hang_by = _NEVER
         self._ended_at = 0.0
 
     def run(self) -> int:
@@ -156,14 +156,7 @@ class Node:
             self._change_run()
             if self._is_finished():
                 return
-        due = min(
-            self._ask_at, self._decide_at, self._hang_by, self._leave_by if self._own["is_final"] else _NEVER,
-            self._workers.deadline(), self._silence.deadline(), self._requests.deadline(),
-            self._telemetry.deadline(), self._net.deadline(), self._meeting.deadline(),
-        )  # fmt: skip
-        timeout = None if due == _NEVER else max(0.0, due - time.monotonic())
-        for key, _ in self._selector.select(timeout):
-            key.data(time.monotonic())
+        select.select([self._stops], [], [], TICK_S)
         self._pass_on_stops()
         self._workers.tick()
         self._answer_requests()
@@ -316,11 +309,9 @@ class Node:
             one.heard_at = self._heard.setdefault(key, now)
         lost = lost_nodes(results)
         is_over = all(one["is_final"] or rank in lost for rank, one in results.items())
-        self._decide_at = _NEVER
-        if self._cause is None and ends.failures:
-            self._decide_at = min(one.decides_at for one in ends.failures)
-            if is_over or now >= self._decide_at:
-                self._abort(first_cause(ends.failures, ends.left))
+        decides_at = min((one.decides_at for one in ends.failures), default=_NEVER)
+        if self._cause is None and ends.failures and (is_over or now >= decides_at):
+            self._abort(first_cause(ends.failures, ends.left))
         self._look_for_hang(now, results, ends)
         have_told = all(one["is_final"] or one["standings"] is not None for one in results.values())
         if self._hang_by != _NEVER and (have_told or now >= self._hang_by):
@@ -335,7 +326,7 @@ class Node:
             self._result = conclusion(self._results(), self._peers.stop, timeout, name_of)
 
     def _abort(self, cause: Document) -> None:
-        self._cause, self._decide_at = cause, _NEVER
+        self._cause = cause
         self._logs.say("\n".join(describe(cause)), "ERROR")
         self._end_ranks("abort", min(ABORT_GRACE_S, self._options.grace))
 
@@ -362,12 +353,9 @@ class Node:
         is_first = self._rank == self._peers.expected[0]
         if not is_first or not running or not is_open or not all(quiet.get(rank) for rank in running):
             return
-        due = self._ended_at + (self._options.hang_timeout or 0.0)
-        if now < due:
-            self._decide_at = min(self._decide_at, due)
-            return
-        self._ask_to_stop(contract.HANG)
-        self._heed_stop()
+        if now >= self._ended_at + (self._options.hang_timeout or 0.0):
+            self._ask_to_stop(contract.HANG)
+            self._heed_stop()
 
     def _log_standings(self) -> list[Document]:
         """Where this node's ranks stand, which are to be ended; all stacks in the log, equal ones once."""
@@ -392,13 +380,14 @@ class Node:
 
     def _leave(self) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
-        net = lambda: self._net.look(self._workers.folder, is_last=True)  # noqa: E731
-        met = lambda: self._meeting.look((), is_last=True)  # noqa: E731
-        for last in (self._telemetry.end, net, met, self._workers.close, self._report_outputs):
-            try:
-                last()
-            except Exception as error:  # noqa: BLE001, PERF203  # no fault of an end takes the ranks' result
-                self._logs.say(f"the node's end was not whole: {error!r}", "ERROR")
+        try:
+            self._telemetry.end()
+            self._net.look(self._workers.folder, is_last=True)
+            self._meeting.look((), is_last=True)
+            self._workers.close()
+            self._report_outputs()
+        except Exception as error:  # noqa: BLE001  # no fault of an end takes the ranks' result
+            self._logs.say(f"the node's end was not whole: {error!r}", "ERROR")
         document = self._document()
         if self._cause is None and document[contract.R_CAUSE]:
             self._logs.say("\n".join(describe(document[contract.R_CAUSE])), "ERROR")
@@ -440,8 +429,7 @@ class Node:
     def _wait_until(self, is_so: Callable[[], bool]) -> None:
         until = time.monotonic() + PEERS_LEAVE_S
         while not is_so() and time.monotonic() < until:
-            for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
-                key.data(time.monotonic())
+            select.select([self._stops], [], [], TICK_S)
             self._workers.reap()
             if "SIGINT" in self._stops.take():  # the result stands, and a person does not wait
                 return

@@ -12,6 +12,7 @@ import _thread
 import atexit
 import builtins
 import contextlib
+import errno
 import faulthandler
 import io
 import json
@@ -54,6 +55,8 @@ def main() -> None:
         code = _code_of(leaving)
     except BaseException as error:  # noqa: BLE001  # the top of a rank: whatever it raised is recorded
         _shorten(error)
+        if isinstance(error, OSError) and error.errno == errno.EMFILE:
+            os.close(0)  # room for the files that the end of the rank opens
         _record(error, "".join(traceback.format_exception(type(error), error, error.__traceback__)))
         _show(error)
         code = 130 if isinstance(error, KeyboardInterrupt) else 1

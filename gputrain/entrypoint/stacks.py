@@ -169,9 +169,6 @@ class Requests:
         self._seen = 0
         self._look_at = 0.0 if folder else float("inf")
 
-    def deadline(self) -> float:
-        return self._look_at
-
     def look(self) -> str:
         """The nonce of a question that has not been answered yet; empty where there is none."""
         now = time.monotonic()

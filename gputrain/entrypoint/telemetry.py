@@ -70,9 +70,6 @@ class Telemetry:
         self._sampled_at = time.monotonic()
         self._look_at = self._sampled_at + self._every_s
 
-    def deadline(self) -> float:
-        return self._look_at
-
     def look(self, sessions: Sequence[int]) -> str:
         """Write the line that is due, of these sessions; why the machine is at fault, if so."""
         now = time.monotonic()
