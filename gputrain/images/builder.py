@@ -44,8 +44,6 @@ class BuiltImage(TableDisplay):
     """With a tag that what went in has drawn."""
     digest: str = ""
     """Empty: it is not built yet."""
-    seconds: float | None = None
-    """How long the last build there took; None: not known."""
 
     @property
     def reference(self) -> str:
@@ -60,8 +58,7 @@ class BuiltImage(TableDisplay):
         """One sentence of it."""
         if self.digest:
             return f"{self.title} is built: {self.name}"
-        took = f", which took {self.seconds / 60:.0f} min last time" if self.seconds else ""
-        return f"{self.title} would be built{took}: {self.name}"
+        return f"{self.title} would be built: {self.name}"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -87,10 +84,7 @@ class ImageBuilder:
             SpecError: what goes in is not there, or cannot travel.
             AccessError, TransientError: as the registry answers.
         """
-        found = self._asked(image)[1]
-        if found.digest or image.builder is not Builder.CLOUD_BUILD:
-            return found
-        return attrs.evolve(found, seconds=cloud_build.last_seconds(self.access, self.region))
+        return self._asked(image)[1]
 
     def build(
         self, image: Image, *, on_line: OnLine = log.info, create_repository: bool = False
@@ -144,18 +138,11 @@ class ImageBuilder:
 _KEPT_LINES = 20
 
 
-def _run_engine(
-    access: GoogleClient, program: str, recipe: Recipe, name: str, on_line: Callable[[str], None]
-) -> None:
-    """Build and push an image.
+def _run_engine(access: GoogleClient, program: str, recipe: Recipe, name: str, on_line: OnLine) -> None:
+    """Build and push an image with docker or podman.
 
     What the engine pulls, it pulls as this machine's user; it pushes with our token, which lies in a file of
     ours alone while it does.
-
-    Raises:
-        SpecError: there is no such program here.
-        RequestError: it failed, with its last lines.
-        AuthError: there is no token to push with.
     """
     found = shutil.which(program)
     if found is None:
@@ -170,11 +157,15 @@ def _run_engine(
         _run([found, *words, folder], f"{name} was not built", on_line)
     with tempfile.TemporaryDirectory(prefix="gputrain-push-") as folder:
         path = os.path.join(folder, "config.json")
-        settings = {**_engine_of(folder), "auths": {name.partition("/")[0]: {"auth": _login(access)}}}
+        token = access.token()
+        if not token:
+            raise AuthError("there is no token to push with", fix="gcloud auth application-default login")
+        login = base64.b64encode(f"oauth2accesstoken:{token}".encode()).decode()
+        settings = {**_engine_of(folder), "auths": {name.partition("/")[0]: {"auth": login}}}
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
             json.dump(settings, file)
         env = {**os.environ, "DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": path}
-        _run([found, "push", name], f"{name} was not pushed", on_line, env=env)
+        _run([found, "push", name], f"{name} was not pushed", on_line, env)
 
 
 def _engine_of(folder: str) -> dict[str, str]:
@@ -194,21 +185,7 @@ def _engine_of(folder: str) -> dict[str, str]:
     return {}
 
 
-def _login(access: GoogleClient) -> str:
-    """Our token as registries take it from engines."""
-    token = access.token()
-    if not token:
-        raise AuthError("there is no token to push with", fix="gcloud auth application-default login")
-    return base64.b64encode(f"oauth2accesstoken:{token}".encode()).decode()
-
-
-def _run(
-    words: Sequence[str],
-    failure: str,
-    on_line: Callable[[str], None],
-    *,
-    env: Mapping[str, str] | None = None,
-) -> None:
+def _run(words: Sequence[str], failure: str, on_line: OnLine, env: Mapping[str, str] | None = None) -> None:
     kept: deque[str] = deque(maxlen=_KEPT_LINES)
     with subprocess.Popen(
         words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

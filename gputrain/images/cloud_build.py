@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gputrain.errors import GputrainError, RequestError
+from gputrain.errors import RequestError
 from gputrain.google import Api, GoogleClient, Objects
-from gputrain.google.forms import Json, mapping, texts
+from gputrain.google.forms import Json, mapping, mappings, texts
 from gputrain.google.storage import CHUNK_BYTES, BucketPrefix, check_owner, upload
 from gputrain.images.recipe import DOCKERFILE, Recipe
-from gputrain.retry import GLANCE, ONCE, READ, Policy
-from gputrain.times import Since, moment_of
+from gputrain.retry import ONCE, READ
+from gputrain.times import Since
 
 TAG = "gputrain"
 ENGINE = "gcr.io/cloud-builders/docker"
@@ -40,8 +40,10 @@ def run(
     """
     mark = hashlib.sha256(name.encode()).hexdigest()[:40]  # the name tells content and repository
     wanted = f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})'
-    started = _find(access, region, wanted, READ) or _start(access, region, bucket, recipe, name, mark)
-    build = str(started["id"])
+    params = {"filter": wanted, "pageSize": 1}
+    living = access.get(_url(access, region), action="look for builds", params=params, policy=READ)
+    started = next(iter(mappings(living.get("builds"))), None)
+    build = str((started or _start(access, region, bucket, recipe, name, mark))["id"])
     objects, log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
     read, last, since = 0, deque[str](maxlen=_TOLD), Since(access.now)
     while since.seconds < 2 * LIMIT_S:
@@ -62,16 +64,6 @@ def run(
         f"the build of {name} did not end within {2 * LIMIT_S // 3600} hours",
         fix=f"gcloud builds cancel {build} --region {region}, and find out what it waits for",
     )
-
-
-def last_seconds(access: GoogleClient, region: str) -> float | None:
-    """How long the last build of ours took that went well; None where that is not known."""
-    try:
-        found = _find(access, region, f'tags="{TAG}" AND status=SUCCESS', GLANCE)
-    except GputrainError:  # only for the plan to show
-        return None
-    began, ended = (moment_of((found or {}).get(one)) for one in ("startTime", "finishTime"))
-    return (ended - began).total_seconds() if began and ended else None
 
 
 def _start(
@@ -99,14 +91,6 @@ def _start(
     if not started.get("id"):
         raise RequestError("Cloud Build named no build", why=str(answer)[:200], fix="build it again")
     return started
-
-
-def _find(access: GoogleClient, region: str, wanted: str, policy: Policy) -> Mapping[str, Any] | None:
-    """The newest build that a filter finds."""
-    params = {"filter": wanted, "pageSize": 1}
-    answer = access.get(_url(access, region), action="look for builds", params=params, policy=policy)
-    found = answer.get("builds")
-    return mapping(found[0]) if isinstance(found, list) and found else None
 
 
 def _failed(region: str, build: str, name: str, seen: Json, lines: Iterable[str]) -> RequestError:

@@ -62,15 +62,7 @@ class ImageRepository:
         )
 
     def check(self, access: GoogleClient, image: Image) -> None:
-        """See that the repository is there. One read.
-
-        Args:
-            image: what is to be built, for the fix's sake.
-
-        Raises:
-            MissingError: it is not.
-            AccessError, TransientError: as Artifact Registry answers.
-        """
+        """See that the repository is there, by one read; the fix of its MissingError is for ``image``."""
         try:
             self._look(access, LOOK)
         except MissingError as error:
@@ -85,11 +77,7 @@ class ImageRepository:
             raise
 
     def create(self, access: GoogleClient, image: Image) -> None:
-        """Make the repository for an image; one that is there stays as it is.
-
-        Raises:
-            RequestError, AccessError, TransientError: as Artifact Registry answers.
-        """
+        """Make the repository for an image; one that is there stays as it is."""
         url = f"{self._parent(access)}?repositoryId={self.repository}"
         body = {"format": "DOCKER", "labels": {"gputrain": "images"}}
         try:
