@@ -51,7 +51,10 @@ def loopback() -> str:
 
 def numeric(host: str) -> str:
     """The address that a name stands for. Raises OSError where it stands for none."""
-    return host if is_address(host) else str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise OSError(f"{host!r} means nothing here: {error}") from None
 
 
 def free_port(address: str) -> int:

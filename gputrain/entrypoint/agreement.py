@@ -32,7 +32,7 @@ class Ends:
         stopped_at = stop["at"] if stop else float("inf")
         for _, result in sorted(results.items()):
             for end in result["ends"]:
-                one = Loss(end["cause"], end["at"], 0.0)
+                one = Loss(end["cause"], end["at"])
                 if end["at"] >= stopped_at and _is_forgiven(end["cause"]):
                     self.unsaved.append(one)
                 elif end["cause"]["kind"] == contract.LEFT_EARLY:

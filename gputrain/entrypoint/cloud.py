@@ -1,7 +1,7 @@
 # ruff: noqa: S310  # addresses come from our own job document
 """Google's APIs under this machine's own identity: its metadata server, tokens, and objects.
 
-This is all that the loader has before there is any code, so its text also goes in front of the loader's.
+The loader has nothing else before there is any code.
 """
 
 from __future__ import annotations
@@ -85,14 +85,11 @@ def access_token() -> str:
     return str(json.loads(metadata("service-accounts/default/token"))["access_token"])
 
 
-def call(
-    method: str, url: str, body: Any = None, accept: Any = (), headers: Any = (), take: Any = None
-) -> Any:
+def call(method: str, url: str, body: Any = None, accept: Any = (), headers: Any = ()) -> Any:
     """What Google answers, as bytes; None for a status in ``accept``. Raises CallFailed.
 
     Args:
         body: bytes, or what gives its pieces each time that it is sent; then ``headers`` have its length.
-        take: reads the reply instead, each time from its beginning.
     """
 
     def once() -> Any:
@@ -100,7 +97,7 @@ def call(
         data = body() if callable(body) else body
         request = urllib.request.Request(url, data=data, headers={**sent, **dict(headers)}, method=method)
         with OPENER.open(request, timeout=TIMEOUT_S) as reply:
-            return reply.read() if take is None else take(reply)
+            return reply.read()
 
     return repeated(once, url, accept)
 
@@ -116,23 +113,23 @@ def repeated(once: Any, url: str, accept: Any) -> Any:
             if error.code in accept:
                 return None
             if error.code not in REPEATED or not pause_s:
-                raise CallFailed(url, said(error), error.code) from None
+                raise CallFailed(url, _reason(error), error.code) from None
         except (*LOST, http.client.HTTPException) as error:
             if not pause_s:
-                raise CallFailed(url, "{}{}".format(error, way(url)), 503) from None
+                raise CallFailed(url, f"{error}{_proxy(url)}", 503) from None
         time.sleep(pause_s)
     return None
 
 
-def way(url: str) -> str:
-    """What stands between: a proxy, which is not named by its address, as that may hold a password."""
+def _proxy(url: str) -> str:
+    """A proxy that stands between, which is not named by its address, as that may hold a password."""
     proxied = any("https" in getattr(one, "proxies", ()) for one in vars(OPENER)["handlers"])
     if url.startswith("https:") and proxied and not urllib.request.proxy_bypass(url.split("/")[2]):
         return ", by way of the proxy that HTTPS_PROXY names (env=, or the image)"
     return ""
 
 
-def said(error: urllib.error.HTTPError) -> str:
+def _reason(error: urllib.error.HTTPError) -> str:
     """The status, and the sentence that Google says beside it: a hold, a policy or a right that lacks."""
     try:
         return "{}: {}".format(error, json.loads(error.read(1 << 16))["error"]["message"])
@@ -160,10 +157,9 @@ class Bucket:
         answer = call("POST", url, body, accept=(412,) if if_generation else (), headers=headers)
         return None if answer is None else json.loads(answer)["generation"]
 
-    def get(self, name: str, generation: Any = None, take: Any = None) -> Any:
-        """An object's content, or what ``take`` made of it; None where there is none."""
-        which = "" if generation is None else f"&generation={generation}"
-        return call("GET", self._url(name) + "?alt=media" + which, accept=(404,), take=take)
+    def get(self, name: str) -> Any:
+        """An object's content; None where there is none."""
+        return call("GET", self._url(name) + "?alt=media", accept=(404,))
 
     def exists(self, name: str) -> bool:
         """Whether there is an object of that name."""

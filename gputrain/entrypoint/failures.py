@@ -66,10 +66,8 @@ _SYMPTOM = re.compile(
 class Loss:
     """A rank that failed or a node that was lost: when, and whether it looks like the effect of another."""
 
-    def __init__(self, cause: Cause, happened_at: float, heard_at: float) -> None:
-        self.cause = cause
-        self.happened_at = happened_at
-        self.heard_at = heard_at
+    def __init__(self, cause: Cause, happened_at: float) -> None:
+        self.cause, self.happened_at, self.heard_at = cause, happened_at, 0.0
         self.is_symptom = is_symptom(cause)
 
     @property

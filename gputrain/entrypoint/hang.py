@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Sequence
 
 from . import contract
+from .failures import node_cause
 
 if TYPE_CHECKING:
     from .logs import LogForwarder
@@ -34,24 +35,22 @@ def cause(
         left: ranks that had ended with 0 before.
         mute: nodes that did not tell in time where their ranks stand.
     """
-    told: dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
-    told.update(kind=contract.HANG, last_lines=[], node_rank=0)
-    guilty, told_so = story(standings, left, mute)
+    guilty, sentence = story(standings, left, mute)
+    found = node_cause(contract.HANG, 0, "", f"silent for {silent_s:g} s: {sentence}")
     if guilty is not None:
-        told.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])
+        found.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])
         traced = guilty if guilty["trace"] else next((one for one in standings if one["trace"]), guilty)
         trace = f"rank {traced['rank']}, most recent call first:\n{traced['trace']}"
-        told.update(traceback=trace if traced["trace"] else None)
-    told.update(message=f"silent for {silent_s:g} s: {told_so}")
-    return told
+        found.update(traceback=trace if traced["trace"] else None)
+    return found
 
 
 def story(
     standings: Sequence[Standing], left: Sequence[int] = (), mute: Sequence[str] = ()
 ) -> tuple[Any, str]:
     """Which rank holds up the others, as far as that can be told, and the sentence."""
-    told = {one["rank"] for one in standings}
-    ended = [{**_ENDED, "rank": rank} for rank in left if rank not in told]
+    known = {one["rank"] for one in standings}
+    ended = [{**_ENDED, "rank": rank} for rank in left if rank not in known]
     guilty, sentence = _of_places([*standings, *ended], left, bool(mute)) if standings else (None, UNKNOWN)
     for group in sorted({group for one in standings for group in one.get("recorded", ())}):
         behind, counts = _behind(group, [one for one in standings if group in one.get("recorded", ())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import glob
+import itertools
 import os
 import re
 import socket
@@ -27,11 +28,8 @@ def gpu_count(environ: Mapping[str, str]) -> int:
     """How many GPUs a rank of this node may use, without asking CUDA."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        entries = [entry.strip() for entry in visible.split(",")]
-        usable = 0
-        while usable < len(entries) and entries[usable] not in ("", "-1", "NoDevFiles", "none"):
-            usable += 1
-        return usable
+        usable = (entry.strip() not in ("", "-1", "NoDevFiles", "none") for entry in visible.split(","))
+        return len(list(itertools.takewhile(bool, usable)))
     return len(glob.glob("/proc/driver/nvidia/gpus/*")) or len(glob.glob("/dev/nvidia[0-9]*"))
 
 
@@ -39,26 +37,19 @@ def cpu_count() -> int:
     """How many CPUs this process may use, in whole numbers."""
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    quota = _cgroup_cpus()
-    return max(1, min(cpus, int(quota)) if quota else cpus)
-
-
-def _cgroup_cpus() -> float | None:
-    text = _read("/sys/fs/cgroup/cpu.max").split()
-    if len(text) == 2 and text[0].isdigit():
-        return int(text[0]) / int(text[1])
-    quota, period = (_read(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
-    return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() and int(period) else None
+    limit = _read("/sys/fs/cgroup/cpu.max").split() or [
+        _read(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period")
+    ]
+    is_limited = len(limit) == 2 and all(one.isdecimal() and int(one) for one in limit)
+    return max(1, min(cpus, int(limit[0]) // int(limit[1]))) if is_limited else cpus
 
 
 def shared_memory_advice(path: str = "/dev/shm") -> str:  # noqa: S108  # the mount itself, nothing is written
     """What to say about /dev/shm where it is small."""
     try:
         status = os.statvfs(path)
-    except OSError as error:
-        if not _HAS_PROC:  # macOS, whose shared memory is no folder
-            return ""
-        return f"{path} cannot be read ({error}): DataLoader workers need it; use num_workers=0"
+    except OSError as error:  # as on macOS, whose shared memory is no folder
+        return f"{path} cannot be read ({error}): DataLoader workers need it" if _HAS_PROC else ""
     size = status.f_blocks * status.f_frsize
     if size >= SMALL_SHM:
         return ""
@@ -81,14 +72,6 @@ def full_disk(paths: Iterable[str]) -> str:
 
 def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> int | None:
     """How often the kernel has killed for memory, in this container or else on this machine."""
-    for path in _memory_event_files(root, proc):
-        found = re.search(r"^oom_kill (\d+)", _read(path), re.MULTILINE)
-        if found:
-            return int(found.group(1))
-    return None
-
-
-def _memory_event_files(root: str, proc: str) -> list[str]:
     files = [f"{root}/memory.events", f"{root}/memory/memory.oom_control", f"{proc}/vmstat"]
     for line in _read(f"{proc}/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -96,7 +79,8 @@ def _memory_event_files(root: str, proc: str) -> list[str]:
             files.insert(0, f"{root}{path}/memory.events")
         if controllers == "memory" and path != "/":
             files.insert(0, f"{root}/memory{path}/memory.oom_control")
-    return files
+    found = (re.search(r"^oom_kill (\d+)", _read(path), re.MULTILINE) for path in files)
+    return next((int(one[1]) for one in found if one), None)
 
 
 def is_on_google(environ: Mapping[str, str], product: str = "/sys/class/dmi/id/product_name") -> bool:
@@ -108,17 +92,11 @@ def versions() -> dict[str, str]:
     """The versions on which nodes must agree: Python, torch, which is not imported, gputrain."""
     from .. import __version__
 
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    return {"python": python, "torch": _torch_version(), "gputrain": __version__}
-
-
-def _torch_version() -> str:
-    for folder in sys.path:
-        text = _read(os.path.join(folder, "torch", "version.py"))
-        found = re.search(r"^__version__ = '([^']+)'", text, re.MULTILINE)
-        if found:
-            return found.group(1)
-    return "none"
+    texts = (_read(os.path.join(folder, "torch", "version.py")) for folder in sys.path)
+    found = (re.search(r"^__version__ = '([^']+)'", text, re.MULTILINE) for text in texts)
+    torch = next((one[1] for one in found if one), "none")
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"python": python, "torch": torch, "gputrain": __version__}
 
 
 def children_of(parent: int) -> list[int]:

@@ -74,11 +74,6 @@ def rank_command(options: Options) -> list[str]:
     return [sys.executable, "-c", contract.ASIDE + _START, package_root(), *words]
 
 
-def _wanted(options: Options) -> int:
-    """How many ranks a program that starts its own should start."""
-    return options.nproc_per_node or host.gpu_count(os.environ) or 1
-
-
 def rank_environments(
     options: Options, place: NodePlace, environ: Mapping[str, str], error_dir: str
 ) -> list[dict[str, str]]:
@@ -88,7 +83,8 @@ def rank_environments(
     base.update(options.for_ranks())
     base[contract.NUM_NODES] = str(place.num_nodes)
     base[contract.NODE_RANK] = str(place.node_rank)
-    base[contract.NPROC_PER_NODE] = str(place.nproc if processes_on_node(options) else _wanted(options))
+    own_ranks = options.nproc_per_node or host.gpu_count(os.environ) or 1  # of a program that starts them
+    base[contract.NPROC_PER_NODE] = str(place.nproc if processes_on_node(options) else own_ranks)
     base[contract.MASTER_ADDR] = place.addrs[0]
     base[contract.MASTER_PORT] = str(place.ports[0])
     if all(place.addrs):
@@ -109,11 +105,11 @@ def rank_environments(
     interface = host.interface_of(own) if is_known and (place.num_nodes > 1 or ":" in own) else ""
     if interface:  # gloo would tell its peers what this machine's name means here: nothing, or a loopback
         base.setdefault("GLOO_SOCKET_IFNAME", interface)
-    says = _asked(base, place.num_nodes, error_dir)
-    return [
-        {**base, **(says if local == 0 else {}), **_of_rank(options, place, local, error_dir)}
-        for local in range(place.nproc)
-    ]
+    envs = [{**base, **_of_rank(options, place, local, error_dir)} for local in range(place.nproc)]
+    if place.num_nodes > 1 and not {"NCCL_DEBUG", "NCCL_DEBUG_FILE"} & base.keys():  # else the user asks
+        path = os.path.join(error_dir, "nccl-%h-%p")
+        envs[0].update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET", NCCL_DEBUG_FILE=path)
+    return envs
 
 
 def _of_rank(options: Options, place: NodePlace, local_rank: int, error_dir: str) -> dict[str, str]:
@@ -158,14 +154,12 @@ def package_root() -> str:
 def network_profile(environ: Mapping[str, str]) -> dict[str, str]:
     """What Google's NCCL profile of this machine sets; the user's own values stay.
 
-    The tuning is never ours: the scripts are for the plugin beside them, which NCCL_LIB_DIR names.
+    The scripts are for the plugin beside them, which NCCL_LIB_DIR names.
     """
-    own = environ.get("NCCL_LIB_DIR", "")
-    first = own if os.path.isdir(own) else ""
-    found = _profile(environ)
-    paths = [first, found.get("LD_LIBRARY_PATH", environ.get("LD_LIBRARY_PATH", ""))]
-    if first and first not in paths[1].split(os.pathsep):
-        found["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
+    plugin, found = environ.get("NCCL_LIB_DIR", ""), _profile(environ)
+    libraries = found.get("LD_LIBRARY_PATH", environ.get("LD_LIBRARY_PATH", ""))
+    if os.path.isdir(plugin) and plugin not in libraries.split(os.pathsep):
+        found["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [plugin, libraries]))
     return found
 
 
@@ -208,22 +202,6 @@ def error_folder(results: str) -> str:
     return path
 
 
-def head_start_s(rank: int, local_rank: int) -> float:
-    """How long to wait before this rank starts: the first of a node that is not rank 0 waits a little.
-
-    Who asks torch's store before rank 0 listens asks again only 0.3 to 0.7 s later (torch 2.13, 2026-11-21).
-    """
-    return 0.05 if rank == 1 or (rank and local_rank == 0) else 0.0
-
-
-def _asked(environ: Mapping[str, str], num_nodes: int, folder: str) -> dict[str, str]:
-    """What the first rank of a node gets, so that NCCL says what it uses; empty where the user asks it."""
-    if num_nodes == 1 or "NCCL_DEBUG" in environ or "NCCL_DEBUG_FILE" in environ:
-        return {}
-    path = os.path.join(folder, "nccl-%h-%p")
-    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": path}
-
-
 class NetWatch:
     """Looks for NCCL's word. `say` takes a message, and how severe it is."""
 
@@ -242,7 +220,11 @@ class NetWatch:
         if self._look_at == float("inf") or (now < self._look_at and not is_last):
             return
         self._look_at = now + NET_EVERY_S
-        taken = _taken(folder)
+        taken = ""
+        for path in sorted(glob.glob(os.path.join(glob.escape(folder), "nccl-*"))):
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                found = _SAYS.search(file.read(_MOST_BYTES))
+                taken = taken or (found[1].decode() if found else "")
         if not taken:
             return
         self._look_at = float("inf")
@@ -254,18 +236,6 @@ class NetWatch:
         elif self._is_first:
             planned = ", as planned" if self._planned else ""
             self._say(f"NCCL talks to other nodes by {taken}{planned}")
-
-
-def _taken(folder: str) -> str:
-    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "nccl-*"))):
-        try:
-            with open(path, "rb") as file:
-                found = _SAYS.search(file.read(_MOST_BYTES))
-        except OSError:
-            continue
-        if found:
-            return found.group(1).decode()
-    return ""
 
 
 LAST_WORDS_S = 0.5
@@ -304,39 +274,35 @@ class Workers:
 
     def start(self, place: NodePlace) -> None:
         """Start them; one that cannot be started has ended with the agent's own code for that."""
-        options = self._options
+        options, problem = self._options, ""
+        envs: list[dict[str, str]] = [{}] * place.nproc
         try:
             self.folder = error_folder(options.result_dir)
             envs = rank_environments(options, place, os.environ, self.folder)
         except OSError as error:
-            for local_rank in range(place.nproc):
-                rank = Rank(place.base_rank + local_rank, local_rank, "")
-                self.ranks.append(rank)
-                self._refuse(rank, f"cannot prepare the start of ranks: {error}")
-            return
+            problem = f"cannot prepare the start of ranks: {error}"
         words = rank_command(options)
         self._oom_kills = host.oom_kills()
         for local_rank, environ in enumerate(envs):
-            rank = Rank(place.base_rank + local_rank, local_rank, environ[contract.ERROR_FILE])
+            rank = Rank(place.base_rank + local_rank, local_rank, environ.get(contract.ERROR_FILE, ""))
             self.ranks.append(rank)
-            time.sleep(head_start_s(rank.rank, local_rank))
+            # Who asks torch's store before rank 0 listens asks again only 0.3 to 0.7 s later (torch 2.13).
+            time.sleep(0.05 if rank.rank == 1 or (rank.rank and local_rank == 0) else 0.0)
             try:
                 if options.target.kind == "script":
                     os.stat(options.target.argv[0])
-                rank.start(words, environ)
+                if not problem:
+                    rank.start(words, environ)
+                    self._logs.adopt(rank.rank, rank.stdout, rank.stderr)
             except OSError as error:
-                what = f"cannot run {options.target.argv[0]!r} in {os.getcwd()}"
-                self._refuse(rank, f"{what}: {error.strerror}")
-                continue
-            self._logs.adopt(rank.rank, rank.stdout, rank.stderr)
+                problem = f"cannot run {options.target.argv[0]!r} in {os.getcwd()}: {error.strerror}"
+            if problem:
+                self._refuse(rank, problem)
 
     def _refuse(self, rank: Rank, message: str) -> None:
-        rank.exit_code = contract.BAD_ENVIRONMENT
-        rank.is_reported = True
+        rank.exit_code, rank.is_reported, rank.ended_at = contract.BAD_ENVIRONMENT, True, time.monotonic()
         cause = node_cause(contract.REFUSED, self._node_rank, socket.gethostname(), message)
-        cause.update(rank.summary())
-        rank.ended_at = time.monotonic()
-        self._tell(rank, cause)
+        self._tell(rank, {**cause, **rank.summary()})
 
     def tick(self) -> None:
         """Tell of those that have ended, and kill those that had time enough."""
@@ -357,7 +323,8 @@ class Workers:
         """End everything in the ranks' sessions now."""
         self._kill_at, self._stuck_at = float("inf"), time.monotonic() + processes.UNKILLABLE_S
         for rank in self.ranks:
-            rank.kill()
+            if rank.is_running:
+                rank.kill()
 
     def _give_up_on_stuck(self) -> None:
         """Let the job end without a rank that SIGKILL does not end."""
@@ -370,7 +337,6 @@ class Workers:
     def reap(self) -> None:
         """Take in every child that ended: ranks, and orphans that were handed to us."""
         ended = processes.reap()
-        # An orphan that was handed to us may have the number of a rank that ended long ago.
         for rank in (one for one in self.ranks if one.is_running and one.pid in ended):
             rank.end(ended[rank.pid])
             if rank.exit_signal:
@@ -381,11 +347,8 @@ class Workers:
 
     def _report(self) -> None:
         """Tell of ranks that have ended, once their last words are in."""
-        for rank in self.ranks:
-            now = time.monotonic()
-            if rank.exit_code is None or rank.is_reported:
-                continue
-            if self._logs.is_silent(rank.rank) or now >= rank.ended_at + LAST_WORDS_S:
+        for rank in (one for one in self.ranks if one.exit_code is not None and not one.is_reported):
+            if self._logs.is_silent(rank.rank) or time.monotonic() >= rank.ended_at + LAST_WORDS_S:
                 rank.is_reported = True
                 oom_killed = (host.oom_kills() or 0) > (self._oom_kills or 0)
                 cause = explain(rank, self._node_rank, self._logs.tail(rank.rank), oom_killed)

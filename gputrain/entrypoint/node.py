@@ -90,23 +90,20 @@ class Node:
         cluster, options = self._cluster, self._options
         is_several = cluster.num_nodes > 1
         addr = options.local_addr or (own_address(cluster.host) if is_several else loopback())
+        try:
+            port, master = free_port(addr), ""
+            if is_several and not options.run_dir:
+                master = numeric(cluster.host)
+        except OSError as error:
+            raise EnvironmentRefused(str(error)) from None
         hello: Document = {
-            "boot": os.urandom(8).hex(),
-            "num_nodes": cluster.num_nodes,
-            "nproc": self._nproc,
-            "host": socket.gethostname(),
-            "versions": host.versions() if is_several else {},
-            "addr": addr,
-            "port": _free_port(addr),
-        }
+            "boot": os.urandom(8).hex(), "num_nodes": cluster.num_nodes, "nproc": self._nproc,
+            "host": socket.gethostname(), "versions": host.versions() if is_several else {}, "addr": addr,
+            "port": port, "master_addr": master,
+        }  # fmt: skip
         if is_several and options.run_dir:
             directory = open_directory(options.run_dir)
             return Peers(directory, cluster, options, hello, self._stops.wake, self._logs.say)
-        if is_several:
-            try:
-                hello["master_addr"] = numeric(cluster.host)
-            except OSError as error:
-                raise EnvironmentRefused(f"{cluster.host!r} means nothing here: {error}") from None
         return Alone(cluster, options, hello)
 
     def _reset(self) -> None:
@@ -205,18 +202,19 @@ class Node:
             self._note_fault(self._telemetry.fault_now())
         if cause:
             cause.update(traceback=stacks.as_sent(cause[contract.C_TRACEBACK] or "", self._options) or None)
-            self._own["ends"].append({"at": at, "cause": cause})
+            self._note_cause(cause, at)
         elif self._peers.stop is None:
             self._ask_to_stop(UNASKED, is_agreed=True)
-        self._report()
 
     def _note_fault(self, why: str) -> None:
         """The driver says that a GPU has failed: what ranks say is the effect of it."""
-        kinds = [end["cause"]["kind"] for end in self._own["ends"]]
-        if why and contract.GPU_FAULT not in kinds:
+        if why and contract.GPU_FAULT not in [end["cause"]["kind"] for end in self._own["ends"]]:
             cause = node_cause(contract.GPU_FAULT, self._rank, socket.gethostname(), why)
-            self._own["ends"].append({"at": time.time(), "cause": cause})
-            self._report()
+            self._note_cause(cause, time.time())
+
+    def _note_cause(self, cause: Document, at: float) -> None:
+        self._own["ends"].append({"at": at, "cause": cause})
+        self._report()
 
     def _report(self) -> None:
         """Write this node's result for the others, as a copy."""
@@ -342,8 +340,7 @@ class Node:
         self._lost.add(rank)
         assert self._go
         cause = lost_node(rank, self._go["nodes"][rank]["host"], self._cluster.name_of(rank), round(silent_s))
-        self._own["ends"].append({"at": time.time(), "cause": cause})
-        self._report()
+        self._note_cause(cause, time.time())
 
     def _look_for_hang(self, now: float, results: dict[int, Document], ends: Ends) -> None:
         """The first node: end a job of which all nodes that run are silent."""
@@ -447,13 +444,6 @@ class Node:
             silent_s=self._silent_s,
             started_at=self._started_at,
         )
-
-
-def _free_port(address: str) -> int:
-    try:
-        return free_port(address)
-    except OSError as error:
-        raise EnvironmentRefused(str(error)) from None
 
 
 def _differences(name: str, node: Document, first: Document) -> list[str]:

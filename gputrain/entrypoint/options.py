@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from . import contract
 from .addresses import is_address
 
@@ -87,14 +89,10 @@ class Options:
         return value
 
     def _seconds(self, name: str) -> float:
-        text = self._settings[name]
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not 0 <= value < 1e9:
-            raise self._refused(name, "a number of seconds")
-        return value
+        with contextlib.suppress(ValueError):
+            if 0 <= (value := float(self._settings[name])) < 1e9:
+                return value
+        raise self._refused(name, "a number of seconds")
 
     def _one_of(self, name: str, *allowed: str) -> str:
         if self._settings[name] not in allowed:

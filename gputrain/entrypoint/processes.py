@@ -131,16 +131,15 @@ def reap() -> Dict[int, Ending]:
 
 def tell(pids: Iterable[int], number: int) -> Set[int]:
     """Send a signal to children of ours; those that may not be told, as one that became root by ``sudo``."""
-    return {pid for pid in pids if _refuses(pid, number)}
-
-
-def _refuses(pid: int, number: int) -> bool:
-    with contextlib.suppress(ProcessLookupError):
+    refused = set()
+    for pid in pids:
         try:
             os.kill(pid, number)
+        except ProcessLookupError:  # noqa: PERF203
+            pass
         except PermissionError:
-            return True
-    return False
+            refused.add(pid)
+    return refused
 
 
 def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:

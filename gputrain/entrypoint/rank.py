@@ -54,7 +54,11 @@ def main() -> None:
     except SystemExit as leaving:
         code = _code_of(leaving)
     except BaseException as error:  # noqa: BLE001  # the top of a rank: whatever it raised is recorded
-        _shorten(error)
+        trace = error.__traceback__
+        while trace and ("runpy" in (name := trace.tb_frame.f_code.co_filename) or name == __file__):
+            trace = trace.tb_next
+        error.__traceback__ = trace or error.__traceback__
+        del trace  # which holds the open files of its frames
         if isinstance(error, OSError) and error.errno == errno.EMFILE:
             os.close(0)  # room for the files that the end of the rank opens
         _record(error, "".join(traceback.format_exception(type(error), error, error.__traceback__)))
@@ -107,26 +111,13 @@ def _set_path(first: str) -> None:
 
 def _code_of(leaving: SystemExit) -> int:
     """The exit code that Python would give; a text goes to standard error."""
-    code = leaving.code
-    if code is None:
-        return 0
+    code = 0 if leaving.code is None else leaving.code
     if isinstance(code, int):
         return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 255
     _record(leaving, None)
     with contextlib.suppress(BaseException):
         sys.stderr.write(f"{code}\n")
     return 1
-
-
-def _shorten(error: BaseException) -> None:
-    """Drop the frames of this file and of runpy from the front of the traceback."""
-    trace = error.__traceback__
-    while trace is not None:
-        filename = trace.tb_frame.f_code.co_filename
-        if filename != __file__ and "runpy" not in filename:
-            error.__traceback__ = trace
-            return
-        trace = trace.tb_next
 
 
 def _show(error: BaseException) -> None:
@@ -200,8 +191,9 @@ def _answer(folder: str, path: str, main_thread: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the main thread's
     answered = ""
     while os.path.isdir(folder):
-        with contextlib.suppress(Exception):  # no room on the disk, no memory, no descriptor: try again
-            asked = _question(os.path.join(folder, contract.STACKS_ASK))
+        with contextlib.suppress(Exception):  # nobody asks; or no room on the disk, no descriptor: try again
+            with open(os.path.join(folder, contract.STACKS_ASK), encoding="ascii") as file:
+                asked = file.read()
             if asked != answered:
                 answer: dict[str, Any] = {"asked": asked, "frames": _frames(main_thread)}
                 host.put(path, json.dumps(answer))  # before torch is asked, which may take its time
@@ -209,14 +201,6 @@ def _answer(folder: str, path: str, main_thread: int) -> None:
                 host.put(path, json.dumps({**answer, "recorded": recorded}))
                 answered = asked
         time.sleep(LOOK_S)
-
-
-def _question(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
 
 
 def _frames(thread: int) -> list[tuple[str, int, str]]:
@@ -245,14 +229,12 @@ def _recorded() -> dict[str, Any]:
 
 
 def _groups(recorder: dict[str, Any]) -> dict[str, Any]:
+    named = {
+        (str(one["process_group"][0]), int(one["collective_seq_id"])): str(one["profiling_name"])
+        for one in recorder.get("entries") or ()
+    }
     found: dict[str, Any] = {}
     for group, status in (recorder.get("pg_status") or {}).items():
-        begun = int(status["last_enqueued_collective"])
-        names = [
-            str(one["profiling_name"])
-            for one in recorder.get("entries") or ()
-            if str(one["process_group"][0]) == group and int(one["collective_seq_id"]) == begun
-        ]
-        done = int(status["last_completed_collective"])
-        found[str(group)] = {"begun": begun, "done": done, "name": names[-1] if names else ""}
+        begun, done = (int(status[f"last_{what}_collective"]) for what in ("enqueued", "completed"))
+        found[str(group)] = {"begun": begun, "done": done, "name": named.get((str(group), begun), "")}
     return found

@@ -29,8 +29,7 @@ class Rank:
         """The signal that ended it after its script had ended."""
         self.ended_at = 0.0
         self.was_told: str | None = None
-        self.told_at: float | None = None
-        """Seconds since 1970."""
+        """Why it was asked to end."""
         self.is_reported = False
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -47,12 +46,9 @@ class Rank:
             preexec_fn=lambda: processes.die_with(agent),  # a system call or two, which need no lock
         )
         self.pid = self._process.pid
-        assert self._process.stdout
-        assert self._process.stderr
-        self.stdout = os.dup(self._process.stdout.fileno())
-        self.stderr = os.dup(self._process.stderr.fileno())
-        self._process.stdout.close()
-        self._process.stderr.close()
+        assert self._process.stdout and self._process.stderr  # noqa: PT018
+        with self._process.stdout as out, self._process.stderr as error:
+            self.stdout, self.stderr = os.dup(out.fileno()), os.dup(error.fileno())
 
     @property
     def is_running(self) -> bool:
@@ -77,7 +73,6 @@ class Rank:
         if not self.is_running:
             return
         self.was_told = self.was_told or why
-        self.told_at = self.told_at or time.time()
         processes.tell(self._stop_targets(), signal.SIGTERM)
 
     def _stop_targets(self) -> list[int]:
@@ -92,14 +87,9 @@ class Rank:
         return heeding or children or [self.pid]
 
     def kill(self) -> None:
-        """SIGKILL to the rank's process group, as long as it is that.
-
-        No other process gets its number while one is in the group; whoever has it afterwards is another.
-        """
-        is_anothers = not self.is_running and host.state_of(self.pid)
-        if self.pid and not is_anothers:
-            with contextlib.suppress(OSError):  # nobody is left, or a rank became root
-                os.killpg(self.pid, signal.SIGKILL)
+        """SIGKILL to the rank's process group; only while it runs or as it ends, as pids are used again."""
+        with contextlib.suppress(OSError):  # nobody is left, or a rank became root
+            os.killpg(self.pid, signal.SIGKILL)
 
     def summary(self) -> dict[str, Any]:
         """How it ended, for the result document."""

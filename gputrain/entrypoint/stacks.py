@@ -6,6 +6,7 @@ A client on this machine asks by a file in the result folder, and so does what r
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -55,8 +56,7 @@ def of_node(workers: Workers, options: Options) -> list[dict[str, Any]]:
         code = rank.exit_code
         why = UNOFFERED if code is None else f"had ended with {code} before"
         found.setdefault(rank.rank, _taken(rank.rank, rank.local_rank, {}, why))
-    ranks = [one for _, one in sorted(found.items())]
-    stood = [standing(one, len(ranks)) for one in ranks]
+    stood = [standing(one, len(found)) for _, one in sorted(found.items())]
     return [{**one, "trace": as_sent(one["trace"], options)} for one in stood]
 
 
@@ -68,19 +68,16 @@ def take(folder: str) -> list[dict[str, Any]]:
         host.put(os.path.join(folder, contract.STACKS_ASK), asked)
     except OSError:  # a script may have removed the folder
         return []
-    open_ones = {os.path.join(folder, match[0]): [int(part) for part in match.groups()] for match in found}
     taken = []
-    while open_ones:
-        is_late = time.monotonic() >= until
-        for path, (rank, local_rank, pid) in list(open_ones.items()):
-            answer, state = _answer(path, asked), _state(pid)
-            if "recorded" in answer or is_late or not state:
-                del open_ones[path]
-                if answer or state:
-                    why = "" if answer else _STATES.get(state, UNANSWERED)
-                    taken.append(_taken(rank, local_rank, answer, why))
-        time.sleep(0.02 if open_ones else 0)
-    return sorted(taken, key=lambda one: int(one["rank"]))
+    for match in sorted(found, key=lambda one: int(one[1])):
+        rank, local_rank, pid = map(int, match.groups())
+        path = os.path.join(folder, match[0])
+        while "recorded" not in (answer := _answer(path, asked)) and _runs(pid) and time.monotonic() < until:
+            time.sleep(0.02)
+        if answer or _runs(pid):
+            why = "" if answer else _STATES.get(host.state_of(pid), UNANSWERED)
+            taken.append(_taken(rank, local_rank, answer, why))
+    return taken
 
 
 def _taken(rank: int, local_rank: int, answer: dict[str, Any], why: str) -> dict[str, Any]:
@@ -95,14 +92,12 @@ def _answer(path: str, asked: str) -> dict[str, Any]:
     return {}
 
 
-def _state(pid: int) -> str:
-    """Its state by proc(5), or "?" where that is not known; empty: it is gone."""
-    state = host.state_of(pid)
+def _runs(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError:
-        return ""
-    return "" if state in ("Z", "X") else state or "?"
+        return False
+    return host.state_of(pid) not in ("Z", "X")
 
 
 def standing(taken: dict[str, Any], among: int = 1) -> dict[str, Any]:
@@ -116,11 +111,12 @@ def standing(taken: dict[str, Any], among: int = 1) -> dict[str, Any]:
     """
     frames = [(path, line, name) for path, line, name in taken["frames"] if not _is_start(path)]
     trace = "\n".join(f'  File "{path}", line {line} in {name}' for path, line, name in frames)
+    own = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
     return {
         "rank": taken["rank"],
         "local_rank": taken["local_rank"],
         "collective": _collective(frames),
-        "place": _place(frames),
+        "place": "{2} at {0}:{1}".format(os.path.basename(own[0][0]), *own[0][1:]) if own else "",
         "trace": trace[: min(TRACE_LIMIT, TRACES_LIMIT // among)],
         "absent": taken.get("absent", ""),
         "recorded": taken.get("recorded", {}),
@@ -129,20 +125,9 @@ def standing(taken: dict[str, Any], among: int = 1) -> dict[str, Any]:
 
 def _collective(frames: list[tuple[str, int, str]]) -> str:
     """The call of torch's in which a rank waits for others; empty where it is in code of its own."""
-    inside = []
-    for path, _, name in frames:
-        if not _TORCH.search(path):
-            break
-        if _COLLECTIVES.search(path) and name not in _WRAPPERS:
-            inside.append(name)
-    return inside[0] if inside else ""
-
-
-def _place(frames: list[tuple[str, int, str]]) -> str:
-    own = [frame for frame in frames if not _LIBRARY.search(frame[0])]
-    for path, line, name in own[:1] or frames[:1]:
-        return f"{name} at {os.path.basename(path)}:{line}"
-    return ""
+    inside = itertools.takewhile(lambda frame: _TORCH.search(frame[0]), frames)
+    names = (name for path, _, name in inside if _COLLECTIVES.search(path))
+    return next((name for name in names if name not in _WRAPPERS), "")
 
 
 def _is_start(path: str) -> bool:

@@ -78,20 +78,20 @@ POLL_S = 300
 RETRY_S = 5.0
 """Pause after a question that failed."""
 
-_WORDS = {
-    "preempted": {"TRUE": "preempted"},
-    "maintenance-event": {"TERMINATE_ON_HOST_MAINTENANCE": "maintenance"},
-}
-"""Key under instance/ -> value that announces the end -> reason of the stop."""
+_NOTICES = (
+    ("preempted", "TRUE", "preempted"),
+    ("maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE", "maintenance"),
+)
+"""Key under instance/, the value that announces the end, and the reason of the stop."""
 
 
 def watch(tell: Callable[[str], None]) -> None:
     """Have `tell` called with the reason, from another thread, when this machine's end is near."""
-    for key in _WORDS:
-        threading.Thread(target=_watch, args=(key, tell), name=f"gputrain-{key}", daemon=True).start()
+    for notice in _NOTICES:
+        threading.Thread(target=_watch, args=(*notice, tell), daemon=True).start()
 
 
-def _watch(key: str, tell: Callable[[str], None]) -> None:
+def _watch(key: str, announces: str, reason: str, tell: Callable[[str], None]) -> None:
     etag, last = "0", ""
     while True:
         try:
@@ -100,8 +100,7 @@ def _watch(key: str, tell: Callable[[str], None]) -> None:
             status, value, etag = 0, "", "0"
         if status == 404:  # a metadata server that knows no such key, as inside GKE
             return
-        reason = _WORDS[key].get(value)
-        if status == 200 and reason:
+        if status == 200 and value == announces:
             tell(reason)
             return
         if status != 200 or value == last:  # which also tames a server that does not hold the question open

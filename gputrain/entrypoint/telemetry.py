@@ -76,8 +76,8 @@ class Telemetry:
         if self._gpus is None or now < self._look_at:
             return ""
         self._look_at = now + self._every_s
-        gpus = list(self._gpus.latest.values())
-        self._write(contract.GAUGE_MARKER.encode() + json.dumps(self._sample(now, sessions, gpus)).encode())
+        sample = json.dumps(self._sample(now, sessions, list(self._gpus.latest.values())))
+        self._write(f"{contract.GAUGE_MARKER}{sample}".encode())
         return self._gpus.fault()
 
     def fault_now(self) -> str:
@@ -124,6 +124,7 @@ class GpuWatch:
         self._fault = ""
         self._is_stuck = False
         self._kernel_log = -1
+        """The kernel's log from now on; -1 where it is not shown, as in a container."""
         if visible != "":
             with contextlib.suppress(OSError):
                 self._begin(["-i", visible] if visible else [], every_s)
@@ -136,7 +137,9 @@ class GpuWatch:
             return
         fields = ",".join(self._fields)
         self._query = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", *which]
-        self._kernel_log = _open_kernel_log()
+        with contextlib.suppress(OSError):
+            self._kernel_log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._kernel_log, 0, os.SEEK_END)
         self._process = subprocess.Popen(
             [*self._query, "-l", str(every_s)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
@@ -151,7 +154,7 @@ class GpuWatch:
     def _read(self, line: str, has_failed: bool = False) -> None:
         """Take one GPU's line, or the words of a driver that has lost one."""
         if "GPU is lost" in line or "fallen off the bus" in line:
-            self._blame(f"nvidia-smi says: {line.strip()[:200]}")
+            self._fault = self._fault or f"nvidia-smi says: {line.strip()[:200]}"
         values = dict(zip(self._fields, (value.strip().strip("[]") for value in line.split(","))))
         uuid = values.get(_UUID, "")
         if len(values) < len(self._fields) or not uuid.startswith(("GPU-", "MIG-")):
@@ -173,7 +176,7 @@ class GpuWatch:
             before = "none" if has_failed and field == _ACTION else first
             if now != before and now not in _NO_FAULT:
                 number = list(self.latest).index(uuid)
-                self._blame(f"GPU {number} ({uuid}): {field} went from {before} to {now}")
+                self._fault = self._fault or f"GPU {number} ({uuid}): {field} went from {before} to {now}"
 
     def fault(self) -> str:
         """Why the machine is at fault, if its driver has said so."""
@@ -201,10 +204,7 @@ class GpuWatch:
             device = found[1].decode("ascii", "replace").partition("PCI:")[2].lower() if found else ""
             # Other jobs' GPUs speak there as well; theirs is the longer form of the same address.
             if found and int(found[2]) in XIDS and any(device in bus for bus in self._buses):
-                self._blame(f"Xid {found[2].decode()} of {device}: {XIDS[int(found[2])]}")
-
-    def _blame(self, why: str) -> None:
-        self._fault = self._fault or why
+                self._fault = self._fault or f"Xid {found[2].decode()} of {device}: {XIDS[int(found[2])]}"
 
     def close(self) -> None:
         if self._process is not None:
@@ -212,12 +212,3 @@ class GpuWatch:
         if self._kernel_log >= 0:
             os.close(self._kernel_log)
             self._kernel_log = -1
-
-
-def _open_kernel_log() -> int:
-    """The kernel's log from now on; -1 where it is not shown, as in a container."""
-    with contextlib.suppress(OSError):
-        fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        os.lseek(fd, 0, os.SEEK_END)
-        return fd
-    return -1

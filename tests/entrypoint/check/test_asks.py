@@ -26,15 +26,7 @@ WORKS = """
     for n in range(2):
         threading.Thread(target=works, daemon=True).start()
     print("up", flush=True)
-    {then}
-"""
-STANDS = """
-    import os, sys, threading
-    def stands():
-        threading.Event().wait()
-    {before}
-    print("up", flush=True)
-    stands()
+    works()
 """
 AHEAD = """
     import torch, torch.distributed as dist, threading
@@ -74,37 +66,14 @@ def test_whoever_asks_in_the_result_folder_is_answered_each_time(cluster, until,
     assert not node.said("stands at")  # it is told to those who ask, not to the log
 
 
-@pytest.mark.parametrize("then", ["works()", "threading.Event().wait()"])
-def test_ranks_that_work_take_no_harm_from_being_asked(cluster, until, then):
-    node = cluster.start(
-        cluster.script(WORKS.replace("{then}", then)), nproc=2, env={"TMPDIR": str(cluster.folder)}
-    )
+def test_ranks_that_work_take_no_harm_from_being_asked(cluster, until):
+    node = cluster.start(cluster.script(WORKS), nproc=2, env={"TMPDIR": str(cluster.folder)})
     until(lambda: len(node.said("up")) == 2, "the ranks' start")
     (folder,) = [path for path in cluster.folder.glob("gputrain-*") if path.is_dir()]
     for _ in range(20):
         found = stacks.take(str(folder))
         assert [(one["rank"], one["absent"]) for one in found] == [(0, ""), (1, "")], node.out
     assert node.process.poll() is None, node.out
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        "'AGAIN' in os.environ or os.execve(sys.executable, sys.orig_argv, {**os.environ, 'AGAIN': ''})",
-        "[threading.Thread(target=stands, daemon=True).start() for _ in range(120)]",
-        "os.fork() or sys.exit(); os.wait()",
-    ],
-    ids=["begins-anew", "many-threads", "a-child-ends"],
-)
-def test_whatever_a_rank_has_done_it_answers_each_time(cluster, until, before):
-    node = cluster.start(
-        cluster.script(STANDS.replace("{before}", before)), nproc=1, env={"TMPDIR": str(cluster.folder)}
-    )
-    until(lambda: node.said("up"), "the rank's start")
-    (folder,) = [path for path in cluster.folder.glob("gputrain-*") if path.is_dir()]
-    for _ in range(3):
-        (found,) = stacks.take(str(folder))
-        assert (stacks.standing(found)["place"], found["absent"]) == ("stands at train.py:4", ""), node.out
 
 
 def test_a_word_that_is_no_question_is_passed_over(cluster, until, tmp_path):
@@ -115,21 +84,6 @@ def test_a_word_that_is_no_question_is_passed_over(cluster, until, tmp_path):
         (results / contract.STACKS_ASK).write_text(word)
     assert asked(results, "0123456789abcdef", until)
     assert [path.name for path in results.glob("stacks-*")] == ["stacks-0123456789abcdef-0.json"]
-
-
-def test_a_script_that_removes_what_lies_about_is_asked_too(cluster, until, tmp_path):
-    """As one that empties /tmp: its agent's folder goes along."""
-    results = tmp_path / "results"
-    wipe = """
-    import os, shutil, threading
-    shutil.rmtree(os.path.dirname(os.environ["GPUTRAIN_ERROR_FILE"]))
-    print("up", flush=True)
-    threading.Event().wait()
-    """
-    node = cluster.start(cluster.script(wipe), nproc=1, flags=[f"--result-dir={results}"])
-    until(lambda: node.said("up"), "the rank's start")
-    (found,) = asked(results, "0123456789abcdef", until)
-    assert found["absent"] == stacks.UNOFFERED
 
 
 def test_a_program_of_ones_own_offers_no_stack(cluster, until, tmp_path):

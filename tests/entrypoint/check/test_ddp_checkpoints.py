@@ -70,12 +70,6 @@ def test_a_run_does_not_start_over_silently_when_its_checkpoint_is_cut_short(
     assert "to resume from the step before it" in caught.value.fix
 
 
-def test_a_save_that_was_cut_off_before_any_other_starts_from_the_beginning(store: Checkpoints) -> None:
-    store.save(1, {"x": 1})
-    lose_the_marker(folder(store, 1))
-    assert Checkpoints(store.directory).restore() is None
-
-
 @pytest.mark.parametrize(
     "value",
     [Counter("aab"), OrderedDict(a=1), {(1, 2): {torch.float32}}, Path("x"), torch.eye(2).to_sparse()],
@@ -132,20 +126,6 @@ def test_saving_a_step_twice_changes_nothing(store: Checkpoints) -> None:
     store.save(1, "first")
     store.save(1, "second")
     assert store.restore().shared == "first"  # type: ignore[union-attr]
-
-
-def test_other_files_in_the_directory_are_left_alone(store: Checkpoints) -> None:
-    os.makedirs(store.directory)
-    mine = Path(store.directory) / "notes.txt"
-    mine.write_text("keep me")
-    for step in (1, 2, 3):
-        store.save(step, step)
-    assert mine.read_text() == "keep me"
-
-
-def test_keeping_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="keep=0"):
-        Checkpoints(str(tmp_path), keep=0)
 
 
 def test_what_training_changes_after_a_save_began_is_not_in_it(store: Checkpoints) -> None:

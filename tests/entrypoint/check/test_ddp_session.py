@@ -62,16 +62,6 @@ def test_a_script_without_a_launcher_is_a_world_of_one() -> None:
     assert not dist.is_initialized()
 
 
-def test_one_session_after_another_works_in_one_process() -> None:
-    for _ in range(2):
-        with ddp.session(device="cpu") as s:
-            s.barrier()
-    with pytest.raises(KeyError), ddp.session(device="cpu"):
-        raise KeyError
-    with ddp.session(device="cpu") as s:
-        s.barrier()
-
-
 def test_a_process_group_of_the_scripts_own_is_used_and_left_alone() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
@@ -100,13 +90,6 @@ def test_a_run_taken_up_again_is_the_run_nobody_stopped(tmp_path: Path, stop_at:
 def test_a_stop_during_the_last_step_is_a_finished_run(tmp_path: Path) -> None:
     assert len(train(tmp_path, 8, stop_at=8)) == 8
     assert train(tmp_path, 8) == []
-
-
-def test_a_signal_that_comes_after_the_agreement_does_not_change_the_exit_code(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as caught:
-        train(tmp_path, 20, stop_at=3)
-    os.kill(os.getpid(), signal.SIGTERM)  # the platform's own, late
-    assert caught.value.code == 75
 
 
 def test_with_stop_every_a_stop_waits_for_a_step_that_counts(tmp_path: Path) -> None:

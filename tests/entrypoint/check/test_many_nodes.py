@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -144,27 +143,6 @@ def test_node_0_leaves_last(cluster, until):
     assert second.result["state"] == "done"
 
 
-def cpu_s(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def test_node_0_waits_for_its_peers_at_rest(cluster, until):
-    script = cluster.script("""
-        import os, time
-        while os.environ["RANK"] == "1" and not os.path.exists("go"):
-            time.sleep(0.01)
-    """)
-    first, second = cluster.start_all(script, nproc=1)
-    until((cluster.run_dir / "1" / "result-0").exists, "node 0's own end")
-    before = cpu_s(first.pid)
-    time.sleep(1)  # as long as it takes to tell a turn from a hundred thousand
-    assert first.process.poll() is None
-    assert cpu_s(first.pid) - before < 0.2
-    (cluster.folder / "go").touch()
-    assert (first.wait().code, second.wait().code) == (0, 0)
-
-
 def test_every_node_writes_its_own_result(cluster):
     cluster.run(cluster.script(PLACE), nodes=2, flags=["--result-dir", cluster.folder / "r"])
     documents = [json.loads((cluster.folder / "r" / f"result-{rank}.json").read_text()) for rank in range(2)]
@@ -235,13 +213,3 @@ def test_a_node_that_cannot_start_its_ranks_ends_all_nodes(cluster):
         assert node.code == 64
         assert (node.cause["node_rank"], node.cause["kind"]) == (1, "environment")
         assert "nowhere" in node.cause["message"]
-
-
-def test_a_target_missing_on_one_node_ends_all_nodes(cluster):
-    script = cluster.script(SLEEP)
-    first = cluster.start(script, rank=0, nodes=2)
-    second = cluster.start("not-here.py", rank=1, nodes=2)
-    for node in (first.wait(), second.wait()):
-        assert node.code == 64
-        assert "not-here.py" in node.cause["message"]
-        assert node.cause["node_rank"] == 1

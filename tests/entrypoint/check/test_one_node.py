@@ -222,18 +222,6 @@ def test_a_failure_that_torchruns_record_wrote_is_read_too(tmp_path):
     assert (cause["kind"], cause["exception"], cause["traceback"]) == ("exception", "ValueError", "in f")
 
 
-def test_a_hook_of_a_script_that_fails_is_not_the_cause(cluster):
-    node = cluster.run(cluster.script("""
-        import atexit, sys
-        atexit.register(print, "left in order")
-        sys.excepthook = lambda *_: 1 / 0
-        raise ValueError("bad batch")
-    """), nproc=1)  # fmt: skip
-    assert (node.cause["exception"], node.cause["message"]) == ("ValueError", "ValueError: bad batch")
-    assert node.said("left in order")
-    assert node.said("ValueError: bad batch")
-
-
 def test_the_text_that_a_script_exits_with_is_why_it_failed(cluster):
     node = cluster.run(cluster.script("import sys; sys.exit('no data in /mnt')"), nproc=1)
     assert (node.code, node.cause["kind"], node.cause["message"]) == (1, "exit", "no data in /mnt")
@@ -324,28 +312,6 @@ def test_what_a_rank_left_running_ends_with_the_node(cluster, until):
     assert node.code == 0
     pid = int(node.said("child")[0].split()[-1])
     until(lambda: not alive(pid), "the end of the child", within=5)
-
-
-def test_a_rank_that_hides_its_children_behind_each_other_leaves_none(cluster):
-    nested = (
-        "import os, time; os.setsid(); any(os.fork() for _ in range(19)); "
-        "os.write(1, b'child %d\\n' % os.getpid()); time.sleep(600)"
-    )
-    script = cluster.script(f"""
-        import subprocess, sys, time
-        child = subprocess.Popen([sys.executable, "-c", {nested!r}], stdout=subprocess.PIPE)
-        print("".join(child.stdout.readline().decode() for _ in range(20)))
-    """)
-    node = cluster.run(script, nproc=1)
-    pids = [int(line.split()[-1]) for line in node.said("child")]
-    assert len(pids) == 20
-    assert not any(alive(pid) for pid in pids)
-
-
-def test_the_error_documents_are_gone_at_the_end(cluster):
-    (cluster.folder / "tmp").mkdir()
-    cluster.run(cluster.script("raise ValueError"), env={"TMPDIR": str(cluster.folder / "tmp")})
-    assert list((cluster.folder / "tmp").iterdir()) == []
 
 
 def test_the_result_file_is_the_result_line(cluster):

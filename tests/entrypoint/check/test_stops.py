@@ -156,17 +156,6 @@ def test_a_second_ctrl_c_means_it(cluster, until):
     assert node.wait(10).code == 137
 
 
-def test_a_second_sigterm_leaves_the_grace_time_alone(cluster, until):
-    """The notice of a preemption comes first, the machine's own SIGTERM later, while ranks save."""
-    script = SAVES.replace('print("saved"', 'time.sleep(0.3); print("saved"')
-    node = cluster.start(cluster.script(script))
-    until(all_up([node]), "the ranks' start")
-    node.signal(signal.SIGTERM)
-    until(lambda: node.said("stopping: SIGTERM"), "the stop")
-    node.signal(signal.SIGTERM)
-    assert node.wait().code == 75, node.out
-
-
 @pytest.mark.parametrize("save_s", [6, pytest.param(60, marks=pytest.mark.soak)])
 def test_a_rank_that_saves_for_longer_than_the_others_is_waited_for(cluster, until, save_s):
     slow = f'time.sleep({save_s} * (os.environ["RANK"] == "2")); print("saved"'
