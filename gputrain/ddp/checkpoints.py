@@ -21,7 +21,7 @@ import warnings
 from typing import Any, Callable, NamedTuple, Tuple
 
 from gputrain.ddp.errors import CheckpointError
-from gputrain.ddp.process_group import TOLD_RANKS, Peers
+from gputrain.ddp.process_group import Peers
 from gputrain.ddp.report import notice
 
 Path = Tuple[Any, ...]
@@ -231,20 +231,13 @@ class Checkpoints:
             self._prune(self.keep)
 
     def _agree(self, step: int, peers: Peers) -> int | None:
-        """The newest step, once all ranks are at the same save and nothing is in its way."""
+        """The newest step, once nothing is in the way of a save."""
         newest = None
         if peers.rank == 0:
             newest = self.latest()
             if newest is None or newest < step:
                 shutil.rmtree(self._path(step), ignore_errors=True)  # what an interrupted save has left
-        states = peers.gather((step, newest), SAVING)
-        if len({one for one, _ in states}) > 1:
-            asked = ", ".join(f"rank {rank} step {one}" for rank, (one, _) in enumerate(states[:TOLD_RANKS]))
-            raise CheckpointError(
-                f"the ranks do not agree on the step to save: {asked}" + ", ..." * (len(states) > TOLD_RANKS),
-                fix="call save() on all ranks after the same step; nothing was written",
-            )
-        newest = states[0][1]
+        newest = peers.gather(newest, SAVING)[0]
         if newest is not None and newest > step:
             raise CheckpointError(
                 f"step {step} cannot be saved: {self.directory} already holds step {newest}",

@@ -76,12 +76,6 @@ def make_loader(
     import torch
     from torch.utils.data import DataLoader
 
-    taken = sorted({"sampler", "batch_sampler", "generator"} & set(options))
-    if taken:
-        raise SessionError(
-            "loader() makes {} itself".format(" and ".join(taken)),
-            fix="use your own DataLoader with s.sampler(dataset), and give it to s.steps()",
-        )
     if exact and options.get("num_workers"):
         if options.get("persistent_workers"):
             raise SessionError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import threading
@@ -46,29 +45,14 @@ def place_in(env: Mapping[str, str]) -> Place:
     if not missing:
         rank, local_rank, world_size = (int(env[name]) for name in _NEEDED[:3])
         return Place(rank, local_rank, world_size, int(env.get("LOCAL_WORLD_SIZE") or world_size), True)
-    replicas = _vertex_replicas(env.get("CLUSTER_SPEC", ""))
-    if replicas > 1:
-        raise SessionError(
-            f"this script was started bare on Vertex AI, on {replicas} replicas",
-            why="LOCAL_RANK is missing, and Vertex's own RANK and WORLD_SIZE count machines, not ranks",
-            fix=_FIX,
-        )
     if env.get("LOCAL_RANK") or env.get("WORLD_SIZE", "1") not in ("", "1"):
         present = [name for name in _NEEDED if name not in missing]
         raise SessionError(
             "the environment gives {} but not {}".format(", ".join(present), ", ".join(missing)),
-            why="a rank that guesses its place makes every rank wait for one that never comes",
+            why="a rank cannot guess its place; Vertex AI's own RANK and WORLD_SIZE count machines",
             fix=_FIX,
         )
     return Place()
-
-
-def _vertex_replicas(cluster_spec: str) -> int:
-    try:
-        cluster = json.loads(cluster_spec or "{}").get("cluster", {})
-        return sum(len(cluster.get(pool, ())) for pool in ("workerpool0", "workerpool1"))
-    except (ValueError, AttributeError, TypeError):
-        return 0
 
 
 def checkpoint_dir_in(env: Mapping[str, str]) -> str | None:

@@ -37,10 +37,9 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: int | Non
         kept = name
         while kept in _OURS or (kept != name and kept in metrics):
             kept += "_reported" if kept == name else "_"
-        if kept != name:
-            _notice_once(
-                name, f"the metric {name!r} is kept as {kept!r}: every report has a {name} of its own"
-            )
+        if kept != name and name not in _told:
+            _told.add(name)
+            notice(f"the metric {name!r} is kept as {kept!r}: every report has a {name} of its own")
         document[kept] = _plain(name, value)
     return contract.METRIC_MARKER + json.dumps(document)
 
@@ -79,12 +78,8 @@ def beat() -> None:
 
 
 def write_metric(step: int, metrics: dict[str, Any], total: int | None) -> None:
-    """Print the line of a report at once, in one write; a line that a log would cut is noticed, once."""
-    line = metric_line(step, metrics, time.time(), total)
-    if len(line) > contract.LONGEST_LINE:
-        most = f"a log's line holds {contract.LONGEST_LINE:,}, and `job.metrics()` reads no more"
-        _notice_once("", f"a report of {len(line):,} bytes is lost: {most}; report fewer names at once")
-    write_line(line)
+    """Print the line of a report at once, in one write."""
+    write_line(metric_line(step, metrics, time.time(), total))
 
 
 def write_line(text: str) -> None:
@@ -97,9 +92,3 @@ def notice(text: str) -> None:
     """Tell the person who reads the log something about the run itself."""
     sys.stderr.write("[gputrain] " + text + "\n")
     sys.stderr.flush()
-
-
-def _notice_once(key: str, text: str) -> None:
-    if key not in _told:
-        _told.add(key)
-        notice(text)

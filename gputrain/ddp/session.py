@@ -155,8 +155,7 @@ class Session:
                 of modules to gather one at a time, by default the members of every ModuleList.
 
         Raises:
-            SessionError: an unknown strategy, a torch without `fully_shard`, a model on the meta device, or
-                static_graph=True together with exact_resume.
+            SessionError: an unknown strategy, or static_graph=True together with exact_resume.
         """
         self._peers.barrier(wrap.WRAPPING)
         if strategy == "ddp":
@@ -171,11 +170,9 @@ class Session:
         """This rank's share of a dataset, for a DataLoader of your own.
 
         Raises:
-            SessionError: the dataset has no length, or fewer items than there are ranks.
+            SessionError: the dataset has fewer items than there are ranks.
+            TypeError: it has no length; share it out by `s.rank` and `s.world_size` inside it.
         """
-        if not hasattr(dataset, "__len__"):
-            fix = "share it out by s.rank and s.world_size inside the dataset, in a DataLoader of your own"
-            raise SessionError("this dataset has no length", fix=fix)
         place = {"rank": self.rank, "world_size": self.world_size}
         seed = self._seed or 0
         return data.ResumableSampler(len(dataset), **place, shuffle=shuffle, seed=seed, drop_last=drop_last)
@@ -190,7 +187,7 @@ class Session:
             options: DataLoader's own.
 
         Raises:
-            SessionError: a dataset without a length, or workers whose batches do not fit into /dev/shm.
+            SessionError, TypeError: as `sampler`; or persistent workers together with exact_resume.
         """
         sampler = self.sampler(dataset, shuffle=shuffle, drop_last=drop_last)
         options["drop_last"] = drop_last

@@ -34,22 +34,8 @@ def sharded(
 ) -> Any:
     """The model spread over the ranks by FSDP2, in place; see `Session.wrap`."""
     import torch
-    import torch.distributed.fsdp as fsdp
-
-    fully_shard = getattr(fsdp, "fully_shard", None)
-    if fully_shard is None:
-        raise SessionError(
-            f"torch {torch.__version__} has no fully_shard",
-            why="FSDP2 is part of torch since 2.6",
-            fix='use an image with a newer torch, or strategy="ddp"',
-        )
-    if any(value.is_meta for value in (*model.parameters(), *model.buffers())):
-        raise SessionError(
-            "the model is on the meta device and has no weights",
-            why="all ranks begin with rank 0's weights",
-            fix="make it on the CPU, or call fully_shard yourself and register the model",
-        )
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
 
     values = dict((*model.named_parameters(), *model.named_buffers()))
     peers.agree({name: f"{list(one.shape)} of {one.dtype}" for name, one in values.items()}, WRAPPING)

@@ -47,12 +47,6 @@ def disks_of_their_own(folder: str) -> None:
         Checkpoints(f"{folder}/node-{s.rank}", peers, seen_within_s=0.1).save(1, {}, {})
 
 
-def steps_of_their_own() -> None:
-    with ddp.session(device="cpu") as s:
-        s.register(model=torch.nn.Linear(4, 4))
-        s.save(s.rank + 1)
-
-
 def saves_alone(*words: str) -> None:
     with ddp.session(device="cpu", timeout_s=60, async_save="async" in words) as s:
         s.register(model=torch.nn.Linear(4, 4))

@@ -115,12 +115,6 @@ def test_a_loader_of_your_own_with_an_epoch_aware_sampler_is_told_the_epoch() ->
     assert [int(item) for item in batches(own, 0, 1, 3)] == first[3:]
 
 
-@pytest.mark.parametrize("option", ["sampler", "batch_sampler", "generator"])
-def test_what_the_loader_makes_itself_cannot_be_given(option: str) -> None:
-    with pytest.raises(SessionError, match=f"makes {option} itself"):
-        loader(**{option: None})
-
-
 def test_persistent_workers_are_refused_where_bits_must_agree() -> None:
     with pytest.raises(SessionError, match="persistent workers"):
         loader(num_workers=1, persistent_workers=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from gputrain.ddp import SessionError
@@ -19,40 +17,12 @@ TORCHRUN = {
 }
 
 
-def cluster_spec(workers: int) -> str:
-    pools = {"workerpool0": ["primary:2222"], "workerpool1": [f"worker-{n}:2222" for n in range(workers)]}
-    return json.dumps({"cluster": pools, "environment": "cloud", "task": {"type": "workerpool0", "index": 0}})
-
-
 def test_without_a_launcher_there_is_one_rank() -> None:
     assert place_in({}) == Place(0, 0, 1, 1, launched=False)
 
 
 def test_torchruns_environment_is_taken_as_it_is() -> None:
     assert place_in(TORCHRUN) == Place(3, 1, 4, 2, launched=True)
-
-
-def test_a_bare_start_on_several_vertex_replicas_is_told_apart_from_a_launch() -> None:
-    bare = {
-        "CLUSTER_SPEC": cluster_spec(1),
-        "RANK": "0",
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "x",
-        "MASTER_PORT": "2222",
-    }
-    with pytest.raises(SessionError, match="started bare on Vertex AI, on 2 replicas") as caught:
-        place_in(bare)
-    assert "count machines, not ranks" in caught.value.why
-    assert "gputrain.entrypoint" in caught.value.fix
-
-
-def test_vertex_with_our_launcher_is_fine() -> None:
-    assert place_in({**TORCHRUN, "CLUSTER_SPEC": cluster_spec(1)}).world_size == 4
-
-
-@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"cluster": 3}', '{"cluster": {"workerpool0": 1}}'])
-def test_a_damaged_cluster_spec_alone_is_no_cluster(damaged: str) -> None:
-    assert place_in({"CLUSTER_SPEC": damaged}).world_size == 1
 
 
 @pytest.mark.parametrize("missing", ["LOCAL_RANK", "RANK", "MASTER_PORT"])

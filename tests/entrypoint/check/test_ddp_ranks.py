@@ -51,14 +51,6 @@ def test_checkpoints_on_disks_of_their_own_are_found_out_at_the_first_save(tmp_p
     assert "__1_0.distcp is missing, seen from rank 0; is" in gang.log(0)
 
 
-def test_ranks_that_save_other_steps_are_told_which(tmp_path: Path) -> None:
-    codes, gang = run("steps_of_their_own", tmp_path=tmp_path)
-    assert codes == [1, 1]
-    for rank in range(2):
-        assert "do not agree on the step to save: rank 0 step 1, rank 1 step 2" in gang.log(rank)
-    assert not (tmp_path / "checkpoints").exists()
-
-
 def test_a_stop_that_reaches_one_rank_saves_the_same_step_on_all(tmp_path: Path) -> None:
     codes, gang = run("one_is_asked_to_stop", tmp_path=tmp_path)
     assert codes == [75, 75], gang.log()

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from gputrain.ddp import SessionError
-from gputrain.ddp.report import metric_line, write_metric
+from gputrain.ddp.report import metric_line
 from gputrain.entrypoint.contract import METRIC_MARKER
 
 
@@ -76,10 +76,3 @@ def test_a_metric_called_like_what_every_line_has_keeps_its_value_and_the_line_i
     notices = capsys.readouterr().err.splitlines()
     assert len(notices) == 2
     assert "'total_steps' is kept as 'total_steps_reported'" in notices[1]
-
-
-def test_a_report_that_no_line_of_a_log_holds_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    many = {f"norm of layer {number}": 0.5 for number in range(4000)}
-    for step in range(2):
-        write_metric(step, many, None)
-    assert capsys.readouterr().err.count("bytes is lost: a log's line holds 65,536") == 1

@@ -232,7 +232,6 @@ def test_seeds_make_two_runs_alike_unless_told_not_to() -> None:
         (lambda s: s.steps([1]), "does not know where to end"),
         (lambda s: (s.steps([1], epochs=1), s.steps([1], epochs=1)), "once in a session"),
         (lambda s: list(s.steps([], epochs=1)), "gave no batch"),
-        (lambda s: s.loader(iter([1]), 1), "no length"),
         (lambda s: s.wrap(torch.nn.Linear(1, 1), static_graph=True), "static_graph"),
         (lambda s: s.resume(allow_world_size_change=True), "never gives the same bits"),
     ],
