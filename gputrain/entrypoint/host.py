@@ -10,7 +10,6 @@ import os
 import re
 import socket
 import struct
-import sys
 from typing import Iterable, Iterator, Mapping, Sequence
 
 SMALL_SHM = 1 << 30
@@ -86,17 +85,6 @@ def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> int | None:
 def is_on_google(environ: Mapping[str, str], product: str = "/sys/class/dmi/id/product_name") -> bool:
     """Whether a metadata server is worth asking."""
     return bool(environ.get("GCE_METADATA_HOST")) or _read(product).startswith("Google")
-
-
-def versions() -> dict[str, str]:
-    """The versions on which nodes must agree: Python, torch, which is not imported, gputrain."""
-    from .. import __version__
-
-    texts = (_read(os.path.join(folder, "torch", "version.py")) for folder in sys.path)
-    found = (re.search(r"^__version__ = '([^']+)'", text, re.MULTILINE) for text in texts)
-    torch = next((one[1] for one in found if one), "none")
-    python = ".".join(map(str, sys.version_info[:3]))
-    return {"python": python, "torch": torch, "gputrain": __version__}
 
 
 def children_of(parent: int) -> list[int]:

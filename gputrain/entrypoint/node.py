@@ -98,8 +98,7 @@ class Node:
             raise EnvironmentRefused(str(error)) from None
         hello: Document = {
             "boot": os.urandom(8).hex(), "num_nodes": cluster.num_nodes, "nproc": self._nproc,
-            "host": socket.gethostname(), "versions": host.versions() if is_several else {}, "addr": addr,
-            "port": port, "master_addr": master,
+            "host": socket.gethostname(), "addr": addr, "port": port, "master_addr": master,
         }  # fmt: skip
         if is_several and options.run_dir:
             directory = open_directory(options.run_dir)
@@ -182,10 +181,6 @@ class Node:
             self._result = go and go["end"]
             return
         nodes = go["nodes"]
-        if self._rank == 0:
-            for node_rank, node in enumerate(nodes):
-                for difference in _differences(self._cluster.name_of(node_rank), node, nodes[0]):
-                    self._logs.say(difference, "WARNING")
         place = launcher.NodePlace(self._rank, nodes)
         self._workers.start(place)
         self._meeting.begin(place.node_rank, place.world_size, place.ports[0])
@@ -444,13 +439,3 @@ class Node:
             silent_s=self._silent_s,
             started_at=self._started_at,
         )
-
-
-def _differences(name: str, node: Document, first: Document) -> list[str]:
-    """Which versions of a node differ from node 0's, and may explain strange failures later."""
-    theirs, ours = node["versions"], first["versions"]
-    return [
-        f"versions differ: {name} has {what} {version}, but node 0 has {ours.get(what)}"
-        for what, version in sorted(theirs.items())
-        if version != ours.get(what)
-    ]

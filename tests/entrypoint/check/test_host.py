@@ -79,11 +79,6 @@ def test_a_small_shm_is_named_with_what_to_do(tmp_path):
     assert "cannot be read" in host.shared_memory_advice(str(tmp_path / "none"))
 
 
-def test_the_version_of_torch_is_known_without_importing_it():
-    torch = pytest.importorskip("torch")
-    assert host.versions()["torch"] == torch.__version__
-
-
 def test_google_is_known_by_its_name(tmp_path):
     (tmp_path / "product").write_text("Google Compute Engine\n")
     assert host.is_on_google({}, str(tmp_path / "product"))

@@ -166,16 +166,6 @@ def test_nodes_meet_over_ipv6(cluster):
     assert [node.wait().code for node in nodes] == [0, 0], nodes[0].out
 
 
-def test_nodes_of_different_versions_are_warned_about(cluster):
-    script = cluster.script(PLACE)
-    (cluster.folder / "other" / "torch").mkdir(parents=True)
-    (cluster.folder / "other" / "torch" / "version.py").write_text("__version__ = '1.2.3'\n")
-    first = cluster.start(script, rank=0, nodes=2)
-    path = f"{cluster.folder / 'other'}:{Path(__file__).parents[3]}"
-    cluster.start(script, rank=1, nodes=2, env={"PYTHONPATH": path}).wait()
-    assert first.wait().said("versions differ: node 1 has torch 1.2.3, but node 0 has"), first.out
-
-
 def test_replicas_of_vertex_ai_become_nodes(cluster):
     """With what Vertex sets there: pools, a reduction server, and RANK and WORLD_SIZE that count machines."""
     pools = {
