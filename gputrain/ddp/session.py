@@ -283,12 +283,7 @@ class Session:
         return self._stop.should_stop()
 
     def steps(
-        self,
-        loader: Any,
-        *,
-        epochs: int | None = None,
-        max_steps: int | None = None,
-        save_every: int = 0,
+        self, loader: Any, *, epochs: int | None = None, max_steps: int | None = None, save_every: int = 0
     ) -> Iterator[tuple[int, Any]]:
         """Pairs (step, batch) from where the run stands to its end: resumes, saves and stops by itself.
 

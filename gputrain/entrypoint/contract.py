@@ -69,14 +69,10 @@ LAUNCHER = _env(
 CHECKPOINT_DIR = _env("GPUTRAIN_CHECKPOINT_DIR", "", "where state is saved; empty: AIP_CHECKPOINT_DIR")
 OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "", "where results go; empty: AIP_MODEL_DIR")
 CODE_DIR = _env(
-    "GPUTRAIN_CODE_DIR",
-    "",
-    "folder of the code, where it goes with the machine; empty: it stays",
+    "GPUTRAIN_CODE_DIR", "", "folder of the code, where it goes with the machine; empty: it stays"
 )
 KEEP_OUTPUTS = _env(
-    "GPUTRAIN_KEEP_OUTPUTS",
-    "",
-    "1: what ranks write beside the code is copied to where results go",
+    "GPUTRAIN_KEEP_OUTPUTS", "", "1: what ranks write beside the code is copied to where results go"
 )
 RESULT_DIR = _env("GPUTRAIN_RESULT_DIR", "", "folder of result-<node rank>.json; empty: no file")
 LOG_DIR = _env("GPUTRAIN_LOG_DIR", "", "folder of a plain rank-<rank>.log per rank; empty: none")
@@ -95,9 +91,7 @@ MIN_NODES = _env(
     has_flag=False,
 )
 MASTER_ADDR = _env(
-    "GPUTRAIN_MASTER_ADDR",
-    "",
-    "node 0; empty: by the run directory, else MASTER_ADDR; ranks get a number",
+    "GPUTRAIN_MASTER_ADDR", "", "node 0; empty: by the run directory, else MASTER_ADDR; ranks get a number"
 )
 MASTER_PORT = _env(
     "GPUTRAIN_MASTER_PORT",
@@ -115,9 +109,7 @@ NCCL_NET = _env(
 
 # What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
 NODE_ADDRS = _row(
-    RANK_ENVIRONMENT,
-    "GPUTRAIN_NODE_ADDRS",
-    "addresses of all nodes by node rank, comma separated",
+    RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes by node rank, comma separated"
 )
 ERROR_FILE = _row(
     RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "the rank's error document, as TORCHELASTIC_ERROR_FILE"
