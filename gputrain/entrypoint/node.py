@@ -1,6 +1,6 @@
 """The supervisor of one node: meets the others, starts the ranks, passes on stops, ends as the job does.
 
-One thread that looks at everything ten times a second, and at once where a signal comes, a rank ends or
+One thread that looks at everything four times a second, and at once where a signal comes, a rank ends or
 another node reports; the log forwarder, the metadata watch and the run directory have threads of their own.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
 
-TICK_S = 0.1
+TICK_S = 0.25
 
 ABORT_GRACE_S = 5.0
 """How long ranks may take to leave when a peer has failed."""

@@ -52,7 +52,7 @@ def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
 
 def test_the_zipapp_stays_small(pyz):
     """It travels with the code of every job; about a tenth of a second at 10 Mbit/s."""
-    assert pyz.stat().st_size < 135_000
+    assert pyz.stat().st_size < 110_000
 
 
 def test_what_travels_is_what_lies_here(pyz):
@@ -193,7 +193,9 @@ def test_an_agent_whose_ranks_run_costs_next_to_nothing(cluster, until):
     (cluster.folder / "go").touch()
     for (used, switches, rss), (used_before, switches_before, _) in zip(after, before, strict=True):
         assert used - used_before <= max(1, 0.02 * idle_s * ticks)
-        assert switches - switches_before <= 8 * idle_s  # it looks into the run directory five times a second
+        assert (
+            switches - switches_before <= 12 * idle_s
+        )  # it looks around four times, and for peers five times
         assert rss <= 25 << 20
     assert [node.wait().code for node in nodes] == [0, 0]
 
