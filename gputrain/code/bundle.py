@@ -362,10 +362,10 @@ class _GitTree:
     def lines(self, paths: Sequence[str]) -> dict[str, str]:
         """The line of an ignore file that holds each of some paths back."""
         given = "".join(f"{path[len(self.base) :]}\0" for path in paths)
-        told = _git(self.folder, "check-ignore", "-v", "-z", "--stdin", given=given) if paths else []
-        if told is None:
+        lines = _git(self.folder, "check-ignore", "-v", "-z", "--stdin", given=given) if paths else []
+        if lines is None:
             return dict.fromkeys(paths, "git")
-        found = zip(told[3::4], told[::4], told[2::4])
+        found = zip(lines[3::4], lines[::4], lines[2::4])
         return {self.base + path: f"{name}: {line}" for path, name, line in found if line[:1] != "!"}
 
 

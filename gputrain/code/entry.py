@@ -126,16 +126,16 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
     try:
         with reading(folder):
             resolve(spec, installed=True)
-            told = [*arguments_from_here(spec, folder)]
+            found = [*arguments_from_here(spec, folder)]
             if spec.script is not None:
-                told += [*_imports(spec, folder, is_sent), *_copies(spec, folder)]
+                found += [*_imports(spec, folder, is_sent), *_copies(spec, folder)]
             if not is_sent:
-                return CodeFindings(warnings=tuple(told))
+                return CodeFindings(warnings=tuple(found))
             _check_requirements(spec, folder, is_sent=True)
             seen = check(survey(folder))
     except SpecError as error:
         return CodeFindings(faults=error.faults)
-    return CodeFindings(warnings=(*told, *seen.warnings), uploads=seen.text)
+    return CodeFindings(warnings=(*found, *seen.warnings), uploads=seen.text)
 
 
 def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool, python: str = "") -> str:

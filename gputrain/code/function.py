@@ -163,8 +163,8 @@ class _Script:
     def text(self, call: str) -> str:
         """The whole script. Raises SpecError with everything that cannot travel."""
         if self._faults:
-            told = "\n".join(f"  {one.value}: {one.expected}. Try: {one.fix}" for one in self._faults)
-            raise SpecError(f"{self._origin} cannot be uploaded:\n{told}", faults=tuple(self._faults))
+            text = "\n".join(f"  {one.value}: {one.expected}. Try: {one.fix}" for one in self._faults)
+            raise SpecError(f"{self._origin} cannot be uploaded:\n{text}", faults=tuple(self._faults))
         future = "from __future__ import annotations\n" if self._flags else ""
         parts = [f"# Made from {self._origin}.\n{future}{_HEAD}"]
         parts.append("".join(f"{statement}\n" for statement in self._imports))

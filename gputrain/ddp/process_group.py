@@ -14,7 +14,7 @@ from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
 
 ENTERING = "entering the session"
-TOLD_RANKS = 8
+NAMED_RANKS = 8
 """How many ranks of those that do the same are named."""
 
 _FIX = (
@@ -253,7 +253,7 @@ def _named(ranks: list[int]) -> str:
     >>> _named([0]), _named([1, 2])
     ('rank 0 is', 'ranks 1, 2 are')
     """
-    names = ", ".join(map(str, ranks[:TOLD_RANKS])) + ", ..." * (len(ranks) > TOLD_RANKS)
+    names = ", ".join(map(str, ranks[:NAMED_RANKS])) + ", ..." * (len(ranks) > NAMED_RANKS)
     return f"rank {names} is" if len(ranks) == 1 else f"ranks {names} are"
 
 

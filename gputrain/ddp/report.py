@@ -14,7 +14,7 @@ from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
 
 _OURS = ("step", "time", "total_steps")
-_told: set[str] = set()
+_noticed: set[str] = set()
 
 
 def metric_line(step: int, metrics: dict[str, Any], now: float, total: int | None = None) -> str:
@@ -37,8 +37,8 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: int | Non
         kept = name
         while kept in _OURS or (kept != name and kept in metrics):
             kept += "_reported" if kept == name else "_"
-        if kept != name and name not in _told:
-            _told.add(name)
+        if kept != name and name not in _noticed:
+            _noticed.add(name)
             notice(f"the metric {name!r} is kept as {kept!r}: every report has a {name} of its own")
         document[kept] = _plain(name, value)
     return contract.METRIC_MARKER + json.dumps(document)

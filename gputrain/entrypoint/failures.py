@@ -172,7 +172,7 @@ def explain(rank: Rank, node_rank: int, last_lines: Sequence[str], oom_killed: b
     if rank.exit_code == 0:
         message = "it ended with 0 while the others still needed it"
         return {**cause, "kind": contract.LEFT_EARLY, "message": message}
-    if rank.was_told == "stop" and rank.signal in ("SIGTERM", "SIGKILL"):
+    if rank.asked_to == "stop" and rank.signal in ("SIGTERM", "SIGKILL"):
         killed = "had to be killed after the grace time"
         how = "was ended by the signal" if rank.signal == "SIGTERM" else killed
         message = f"asked to stop, it saved nothing and {how}"
@@ -183,7 +183,7 @@ def explain(rank: Rank, node_rank: int, last_lines: Sequence[str], oom_killed: b
         text = "a DataLoader worker of it was" if worker_killed else "it was"
         text += " killed by the kernel: out of memory (of the machine or container, not of the GPU)"
         return {**cause, **error, "kind": contract.OUT_OF_MEMORY, "message": text}
-    if rank.was_told == "stop" and str(error.get(contract.C_EXCEPTION)).endswith("SignalException"):
+    if rank.asked_to == "stop" and str(error.get(contract.C_EXCEPTION)).endswith("SignalException"):
         text = "torchrun was stopped and does not tell whether its ranks saved"
         return {**cause, **error, "kind": contract.STOP_IGNORED, "message": text}
     if error.get(contract.C_EXCEPTION) == "SystemExit":  # sys.exit("text")

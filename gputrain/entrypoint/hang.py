@@ -134,8 +134,8 @@ def _ranks(group: Sequence[Standing]) -> str:
             runs[-1].append(rank)
         else:
             runs.append([rank])
-    told = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return ("rank " if len(group) == 1 else "ranks ") + ", ".join(told)
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ("rank " if len(group) == 1 else "ranks ") + ", ".join(texts)
 
 
 _LOOKS = 40

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import array
 import contextlib
 import glob
 import itertools
 import os
 import re
 import socket
-import struct
 from typing import Iterable, Iterator, Mapping, Sequence
 
 SMALL_SHM = 1 << 30
@@ -19,8 +17,8 @@ FULL_BYTES = 1 << 20
 """A disk with less room than this is full."""
 
 _HAS_PROC = os.path.isdir("/proc/self")
-_SIOCGIFCONF, _ROW, _MOST_ADDRESSES = 0x8912, 40, 256
-"""Of Linux (netdevice(7), 64 bits); elsewhere nothing is told."""
+_SIOCGIFADDR = 0x8915
+"""Of Linux (netdevice(7)); elsewhere it fails."""
 
 
 def gpu_count(environ: Mapping[str, str]) -> int:
@@ -115,10 +113,10 @@ def usage_of(sessions: Sequence[int]) -> tuple[int, int]:
     wanted = {str(one) for one in sessions}
     ticks = pages = 0
     for pid in _processes() if wanted else ():
-        told = _stat(pid)
-        if told[3:4] and told[3] in wanted:  # of proc(5): utime 14, stime 15, rss 24, the state being 3
-            ticks += int(told[11]) + int(told[12])
-            pages += int(told[21])
+        stat = _stat(pid)
+        if stat[3:4] and stat[3] in wanted:  # of proc(5): utime 14, stime 15, rss 24, the state being 3
+            ticks += int(stat[11]) + int(stat[12])
+            pages += int(stat[21])
     return ticks, pages
 
 
@@ -162,12 +160,11 @@ def interface_of(address: str) -> str:
     with contextlib.suppress(ImportError, OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         import fcntl
 
-        rows = array.array("B", bytes(_MOST_ADDRESSES * _ROW))
-        told = fcntl.ioctl(sock, _SIOCGIFCONF, struct.pack("iP", len(rows), rows.buffer_info()[0]))
-        for at in range(0, struct.unpack("iP", told)[0], _ROW):
-            row = rows[at : at + _ROW].tobytes()
-            if socket.inet_ntoa(row[20:24]) == address:
-                return row[:16].split(b"\0")[0].decode().partition(":")[0]
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # an interface without an address
+                row = fcntl.ioctl(sock, _SIOCGIFADDR, name.encode().ljust(40, b"\0"))
+                if socket.inet_ntoa(row[20:24]) == address:
+                    return name
     return ""
 
 

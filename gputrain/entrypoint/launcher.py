@@ -203,7 +203,7 @@ def error_folder(results: str) -> str:
 
 
 class NetWatch:
-    """Looks for NCCL's word. `say` takes a message, and how severe it is."""
+    """Looks for the network that NCCL took. `say` takes a message, and how severe it is."""
 
     def __init__(self, planned: str, node_rank: int, say: Callable[..., None]) -> None:
         self._planned = planned
@@ -215,7 +215,7 @@ class NetWatch:
         self._look_at = time.monotonic() + NET_EVERY_S if num_nodes > 1 else float("inf")
 
     def look(self, folder: str, *, is_last: bool = False) -> None:
-        """Tell what NCCL says, once it has said it. ``is_last``: the ranks have ended."""
+        """Log the network that NCCL took, once it says so. ``is_last``: the ranks have ended."""
         now = time.monotonic()
         if self._look_at == float("inf") or (now < self._look_at and not is_last):
             return
@@ -243,21 +243,21 @@ LAST_WORDS_S = 0.5
 
 
 class Workers:
-    """All ranks of one node in one run; `tell` takes each that has ended, and why."""
+    """All ranks of one node in one run; `on_end` takes each that has ended, and why."""
 
     def __init__(
         self,
         options: Options,
         node_rank: int,
         logs: LogForwarder,
-        tell: Callable[[Rank, Document | None], None],
+        on_end: Callable[[Rank, Document | None], None],
     ) -> None:
         self.ranks: list[Rank] = []
         self.folder = ""
         self._options = options
         self._node_rank = node_rank
         self._logs = logs
-        self._tell = tell
+        self._on_end = on_end
         self._not_ours = set(host.children_of(os.getpid()))
         self._kill_at = self._stuck_at = float("inf")
         self._oom_kills: int | None = None
@@ -269,7 +269,7 @@ class Workers:
 
     @property
     def have_ended(self) -> bool:
-        """Whether the end of each rank is told."""
+        """Whether the end of each rank is reported."""
         return all(rank.is_reported for rank in self.ranks)
 
     def start(self, place: NodePlace) -> None:
@@ -302,10 +302,10 @@ class Workers:
     def _refuse(self, rank: Rank, message: str) -> None:
         rank.exit_code, rank.is_reported, rank.ended_at = contract.BAD_ENVIRONMENT, True, time.monotonic()
         cause = node_cause(contract.REFUSED, self._node_rank, socket.gethostname(), message)
-        self._tell(rank, {**cause, **rank.summary()})
+        self._on_end(rank, {**cause, **rank.summary()})
 
     def tick(self) -> None:
-        """Tell of those that have ended, and kill those that had time enough."""
+        """Report those that have ended, and kill those that had time enough."""
         self.reap()
         self._report()
         if time.monotonic() >= self._kill_at:
@@ -346,13 +346,13 @@ class Workers:
                 rank.kill()
 
     def _report(self) -> None:
-        """Tell of ranks that have ended, once their last words are in."""
+        """Report ranks that have ended, once their last lines are in."""
         for rank in (one for one in self.ranks if one.exit_code is not None and not one.is_reported):
             if self._logs.is_silent(rank.rank) or time.monotonic() >= rank.ended_at + LAST_WORDS_S:
                 rank.is_reported = True
                 oom_killed = (host.oom_kills() or 0) > (self._oom_kills or 0)
                 cause = explain(rank, self._node_rank, self._logs.tail(rank.rank), oom_killed)
-                self._tell(rank, cause)
+                self._on_end(rank, cause)
 
     def close(self) -> None:
         """Leave no process and no file behind."""

@@ -190,7 +190,7 @@ class Node:
 
     def _note_end(self, rank: Rank, cause: Document | None) -> None:
         """Take in the end of a rank; before a failure it is asked whether the machine has failed."""
-        if rank.was_told == "abort":
+        if rank.asked_to == "abort":
             return
         at = time.time() - (time.monotonic() - rank.ended_at)
         if cause and rank.exit_code:
@@ -306,8 +306,8 @@ class Node:
         if self._cause is None and ends.failures and (is_over or now >= decides_at):
             self._abort(first_cause(ends.failures, ends.left))
         self._look_for_hang(now, results, ends)
-        have_told = all(one["is_final"] or one["standings"] is not None for one in results.values())
-        if self._hang_by != _NEVER and (have_told or now >= self._hang_by):
+        have_reported = all(one["is_final"] or one["standings"] is not None for one in results.values())
+        if self._hang_by != _NEVER and (have_reported or now >= self._hang_by):
             self._hang_by = _NEVER  # not before, as ranks whose peers go stand elsewhere
             self._end_ranks("abort", ABORT_GRACE_S)
         if self._own["is_final"] and now >= self._leave_by:

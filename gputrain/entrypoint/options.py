@@ -64,7 +64,7 @@ class Options:
         self.code_dir = settings[contract.CODE_DIR]
         self.keeps_outputs = self._one_of(contract.KEEP_OUTPUTS, "", "1") == "1"
         if self.keeps_outputs and not self.output_dir:
-            raise EnvironmentRefused(f"{_told(contract.KEEP_OUTPUTS)} needs {_told(contract.OUTPUT_DIR)}")
+            raise EnvironmentRefused(f"{_label(contract.KEEP_OUTPUTS)} needs {_label(contract.OUTPUT_DIR)}")
         self.join_timeout = self._seconds(contract.JOIN_TIMEOUT)
         self.hang_timeout = self._seconds(contract.HANG_TIMEOUT) if settings[contract.HANG_TIMEOUT] else None
         self.grace = self._seconds(contract.GRACE)
@@ -100,7 +100,7 @@ class Options:
         return self._settings[name]
 
     def _refused(self, name: str, allowed: str) -> EnvironmentRefused:
-        return EnvironmentRefused(f"{_told(name)} is {self._settings[name]!r}, but must be {allowed}")
+        return EnvironmentRefused(f"{_label(name)} is {self._settings[name]!r}, but must be {allowed}")
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
@@ -151,6 +151,6 @@ def whole(text: str) -> Optional[int]:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _told(name: str) -> str:
+def _label(name: str) -> str:
     flag = contract.ENVIRONMENT[name][0]
     return f"{flag} ({name})" if flag else name

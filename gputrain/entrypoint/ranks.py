@@ -28,8 +28,8 @@ class Rank:
         self.exit_signal = ""
         """The signal that ended it after its script had ended."""
         self.ended_at = 0.0
-        self.was_told: str | None = None
-        """Why it was asked to end."""
+        self.asked_to: str | None = None
+        """Why it is to end: "stop" or "abort"."""
         self.is_reported = False
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -72,7 +72,7 @@ class Rank:
         """SIGTERM to the rank itself, not to its DataLoader workers; past a shell."""
         if not self.is_running:
             return
-        self.was_told = self.was_told or why
+        self.asked_to = self.asked_to or why
         processes.tell(self._stop_targets(), signal.SIGTERM)
 
     def _stop_targets(self) -> list[int]:

@@ -67,7 +67,7 @@ def test_what_no_line_can_carry_is_refused_by_type() -> None:
 def test_a_metric_called_like_what_every_line_has_keeps_its_value_and_the_line_its_own(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputrain.ddp.report._told", set())
+    monkeypatch.setattr("gputrain.ddp.report._noticed", set())
     metrics = {"time": 0.5, "total_steps": 7, "time_reported": 0.25}
     for _ in range(3):
         found = read_back(metric_line(1, metrics, now=12.0, total=9))
