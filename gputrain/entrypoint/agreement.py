@@ -7,7 +7,7 @@ them runs any more.
 from __future__ import annotations
 
 from . import contract, hang
-from .failures import Loss, exit_code_of, first_cause, is_symptom, job_result, of_endings
+from .failures import Loss, exit_code_of, first_cause, is_symptom, job_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,11 @@ def conclusion(
         cause = _of_hang(results, ends, hang_timeout or 0.0, name_of)
     if cause is not None:
         return job_result(contract.STATE_FAILED, exit_code_of(cause), cause, asked)
-    return of_endings([one.cause for one in ends.unsaved], asked)
+    for one in ends.unsaved[:1]:
+        return job_result(contract.STATE_STOPPED, exit_code_of(one.cause), one.cause, asked)
+    if asked is not None:
+        return job_result(contract.STATE_STOPPED, contract.STOPPED, None, asked)
+    return job_result(contract.STATE_DONE, contract.DONE, None, None)
 
 
 def _of_hang(

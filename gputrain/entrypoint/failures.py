@@ -115,23 +115,9 @@ def exit_code_of(cause: Cause) -> int:
     return int(cause.get("exit_code") or 1)
 
 
-def of_endings(unsaved: Sequence[Cause], stop: dict[str, Any] | None) -> dict[str, Any]:
-    """The result of a job that nothing broke: done, or stopped with or without its state saved."""
-    if unsaved:
-        return job_result(contract.STATE_STOPPED, exit_code_of(unsaved[0]), unsaved[0], stop)
-    if stop is None:
-        return job_result(contract.STATE_DONE, contract.DONE, None, None)
-    return job_result(contract.STATE_STOPPED, contract.STOPPED, None, stop)
-
-
 def job_result(state: str, code: int, cause: Cause | None, stop: dict[str, Any] | None) -> dict[str, Any]:
     """The part of the result document that is the same on every node."""
-    return {
-        contract.R_STATE: state,
-        contract.R_EXIT_CODE: code,
-        contract.R_CAUSE: cause,
-        contract.R_STOP: stop,
-    }
+    return {"state": state, "exit_code": code, "cause": cause, "stop": stop}
 
 
 def lost_node(rank: int, host: str, name: str, silent_s: float = 0.0) -> dict[str, Any]:

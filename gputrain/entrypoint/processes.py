@@ -63,12 +63,6 @@ def hold_signals() -> None:
         signal.signal(number, lambda *_: None)
 
 
-def release_signals() -> None:
-    """Let signals do what they do by default again."""
-    for number in _WATCHED:
-        signal.signal(number, signal.SIG_DFL)
-
-
 def wait(seconds: float) -> bool:
     """Sleep until a child ends, or so long; True where somebody asked this process itself to end."""
     pipes = [] if _signals is None else [_signals]
