@@ -9,8 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
-import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
 REPEATED = (408, 425, 429, 500, 502, 503, 504)
 """The answers after which a call is made again, as where none came."""
-
-LOST = (urllib.error.URLError, ConnectionError, TimeoutError, socket.timeout, ssl.SSLError)
-"""No answer, or half of one; before Python 3.10 a late one is no TimeoutError."""
 
 PAUSES_S = (1, 2, 4, 8, 16, 0)
 LAST_S = 900.0
@@ -114,7 +109,7 @@ def repeated(once: Any, url: str, accept: Any) -> Any:
                 return None
             if error.code not in REPEATED or not pause_s:
                 raise CallFailed(url, _reason(error), error.code) from None
-        except (*LOST, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException) as error:  # no answer, or half of one
             if not pause_s:
                 raise CallFailed(url, f"{error}{_proxy(url)}", 503) from None
         time.sleep(pause_s)

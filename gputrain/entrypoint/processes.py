@@ -1,4 +1,4 @@
-"""Trees of processes: what is started dies with whoever started it, orphans come home, nothing is left."""
+"""Trees of processes: children end with their parent, orphans are adopted, nothing is left."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ but not gputrain; a script that it runs can ``from gputrain import ddp``.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -22,6 +23,7 @@ _DOCSTRING = re.compile(rb'(?m)^( *)"""(?:[^"\\]|\\.|"(?!""))*"""$')
 _COMMENT = re.compile(rb"(?m)^ *#.*$")
 
 
+@functools.lru_cache(maxsize=None)
 def build() -> bytes:
     """The zipapp's bytes: the same for the same gputrain, whenever and from whichever folder it is built.
 
