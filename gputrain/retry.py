@@ -1,7 +1,6 @@
-"""Tries again what failed in passing. The one module that uses tenacity.
+"""Repeats calls that failed with a `TransientError`, by a policy.
 
-A policy is a value; clock, sleep and dice are parameters, so a test needs no patching and no waiting.
-Only `TransientError` is tried again: whoever translates a provider's answers decides what is transient.
+Clock, sleep and dice are parameters, so a test needs no patching and no waiting.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import attrs
 
 from gputrain.errors import TransientError
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
 
 T = TypeVar("T")
 log = logging.getLogger("gputrain")
@@ -53,8 +49,7 @@ SOON = Policy(first_s=0.3, most_s=1.0, budget_s=2.0, call_s=6.0)
 """Changes nothing, and somebody sits before it: a plan that is made offline should not wait for long."""
 
 PATIENT = Policy(budget_s=4.0, call_s=10.0)
-"""Changes nothing, and what is not answered for so long is told as unknown. An answer may be slow, but what
-nobody listens for is not asked for long."""
+"""Changes nothing, and counts as unknown without an answer. An answer may be slow."""
 
 GLANCE = Policy(budget_s=0.0, call_s=5.0)
 """Changes nothing, and the caller does without: one short try."""
@@ -75,7 +70,7 @@ ONCE = Policy(budget_s=0.0)
 """Changes something, and nobody knows what twice is: one try."""
 
 TOLD_S = 5.0
-"""After how many seconds a person is told what keeps them waiting."""
+"""After how many seconds a person reads what keeps them waiting."""
 
 
 def retried(
@@ -92,7 +87,7 @@ def retried(
 
     Args:
         call: without arguments; must be safe to repeat.
-        policy: how patiently; whose ``call_s`` and ``repeats_unclear`` are the caller's to heed.
+        policy: how patiently; its ``call_s`` and ``repeats_unclear`` are for the caller.
         unless: those of the transient errors after which it is not safe to repeat.
         sleep: takes seconds.
         now: seconds of any clock that ``sleep`` moves.
@@ -105,44 +100,21 @@ def retried(
     >>> retried(lambda: 42)
     42
     """
-    from tenacity import Retrying, retry_if_exception
-
-    started = now()
-
-    def left_s(state: RetryCallState) -> float:
-        # tenacity counts its own sleeps: with a sleep that moves no clock this still ends
-        return policy.budget_s - max(now() - started, state.idle_for)
-
-    def is_over(state: RetryCallState) -> bool:
-        left = left_s(state)
-        return left <= 0 or (_error(state).retry_after_s or 0.0) > left
-
-    def pause_s(state: RetryCallState) -> float:
-        return _pause_s(policy, _error(state), state.attempt_number, left_s(state), dice())
-
-    def before_sleep(state: RetryCallState) -> None:
-        left = left_s(state)
-        log.debug("try %d failed, and %.1f s are left: %s", state.attempt_number, left, _error(state))
-        if left < policy.budget_s - TOLD_S:
-            tell(f"{_error(state).what}; it is tried again for {left:.0f} s at most")
-
-    passing = retry_if_exception(lambda one: isinstance(one, TransientError) and not isinstance(one, unless))
-    retrying = Retrying(
-        stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=before_sleep, reraise=True
-    )
-    return retrying(call)
-
-
-def _pause_s(policy: Policy, error: TransientError, number: int, left_s: float, drawn: float) -> float:
-    asked, refills = error.retry_after_s, error.refills_in_s
-    if asked is None and refills is not None and refills < left_s:
-        asked = refills
-    ceiling = min(policy.most_s, policy.first_s * 2.0 ** min(number - 1, 30))
-    wanted = drawn * ceiling if asked is None else asked + drawn * policy.first_s
-    return max(0.0, min(wanted, left_s))
-
-
-def _error(state: RetryCallState) -> TransientError:
-    error = state.outcome.exception() if state.outcome else None
-    assert isinstance(error, TransientError)  # nothing else is tried again
-    return error
+    began, slept_s, ceiling_s = now(), 0.0, policy.first_s
+    while True:
+        try:
+            return call()
+        except TransientError as error:
+            left_s = policy.budget_s - max(now() - began, slept_s)  # a test's sleep may move no clock
+            asked_s = error.retry_after_s
+            if isinstance(error, unless) or left_s <= 0 or (asked_s or 0.0) > left_s:
+                raise
+            if asked_s is None and error.refills_in_s is not None and error.refills_in_s < left_s:
+                asked_s = error.refills_in_s
+            pause_s = dice() * ceiling_s if asked_s is None else asked_s + dice() * policy.first_s
+            pause_s, ceiling_s = max(0.0, min(pause_s, left_s)), min(policy.most_s, ceiling_s * 2)
+            log.debug("tried in vain, and %.1f s are left: %s", left_s, error)
+            if left_s < policy.budget_s - TOLD_S:
+                tell(f"{error.what}; it is tried again for {left_s:.0f} s at most")
+        sleep(pause_s)
+        slept_s += pause_s

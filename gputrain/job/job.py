@@ -31,7 +31,7 @@ from gputrain.job.events import Changes, Listener, log_change
 from gputrain.job.files import JobFiles
 from gputrain.job.history import candidate_of, ledger_of, moment
 from gputrain.job.logs import JobLog, LineFilter, count_of, pattern, without_cause
-from gputrain.job.result import Result, ended, told
+from gputrain.job.result import Result, ended, job_table
 from gputrain.job.stacks import Stacks, ask
 from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, JobFuture, StopEvent, Watching, pause_s, pausing
 from gputrain.jobstore import JobRecord, JobRef, Launch, Stored, read_spec
@@ -316,7 +316,7 @@ class Job(TableDisplay):
     @property
     def table(self) -> Table:
         """The job in a few rows."""
-        shown = told(self.ref, self._state, self.candidate, self.duration, self.detail)
+        shown = job_table(self.ref, self._state, self.candidate, self.duration, self.detail)
         cost = self.cost_usd
         more = {
             "cost": f"${cost:,.2f}" if cost else "",

@@ -70,7 +70,7 @@ def _with_reports(fields: Mapping[str, Any], reported: tuple[Metrics, float | No
     return Result(**fields, read=lambda: reported)
 
 
-def told(
+def job_table(
     ref: JobRef,
     state: State,
     candidate: Candidate | None,

@@ -90,16 +90,16 @@ def ask(
     """
     nonce, until = secrets.token_hex(8), time.monotonic() + timeout_s
     backend.ask_for_stacks(record, nonce)
-    told: Mapping[int, Sequence[Mapping[str, Any]]] = {}
-    while len(told) < nodes and time.monotonic() < until:
+    answers: Mapping[int, Sequence[Mapping[str, Any]]] = {}
+    while len(answers) < nodes and time.monotonic() < until:
         sleep(min(backend.poll_s, EVERY_S))
-        told = backend.stacks(record, nonce)
-    if not told:
+        answers = backend.stacks(record, nonce)
+    if not answers:
         raise JobTimeoutError(
             f"no node of {record.job_id} reported stacks within {timeout_s:g} s",
             why="its agents may not run yet or any more, or cannot reach the bucket",
             fix="look at its state and its log, and ask again",
         )
-    ranks = sorted((one for some in told.values() for one in some), key=lambda one: one["rank"])
-    missing = tuple(node for node in range(nodes) if node not in told)
+    ranks = sorted((one for some in answers.values() for one in some), key=lambda one: one["rank"])
+    missing = tuple(node for node in range(nodes) if node not in answers)
     return Stacks(ranks=tuple(Stack(**one) for one in ranks), missing=missing)

@@ -61,22 +61,20 @@ def look(context: Context, job_id: str) -> Found:
 
 def look_many(context: Context, job_ids: Sequence[str]) -> dict[str, Found | Exception]:
     """How jobs stand, all of them by a few calls; what cannot be looked at is there with its error."""
-    at = context.now()
-    read = context.jobs.read_many(job_ids)
-    found: dict[str, Found | Exception] = {
-        one: error for one, error in read.items() if not isinstance(error, Stored)
-    }
-    found |= {job_id: lost(context.jobs, job_id) for job_id in job_ids if job_id not in read}
-    stored = {job_id: one for job_id, one in read.items() if isinstance(one, Stored)}
+    at, read = context.now(), context.jobs.read_many(job_ids)
     attempts: dict[str, list[JobRecord]] = {}
-    for one in stored.values():
-        if one.record.attempt is not None and not one.record.has_ended:
-            attempts.setdefault(one.record.backend, []).append(one.record)
+    for stored in read.values():
+        if isinstance(stored, Stored) and stored.record.attempt is not None and not stored.record.has_ended:
+            attempts.setdefault(stored.record.backend, []).append(stored.record)
     statuses = dict(chain.from_iterable(gather(partial(_inspect, context), attempts.items())))
-    for job_id, one in stored.items():
-        status = statuses.get(job_id, Status())
+    found: dict[str, Found | Exception] = {}
+    for job_id in job_ids:
+        one, status = read.get(job_id) or lost(context.jobs, job_id), statuses.get(job_id, Status())
         try:
-            found[job_id] = found_of(context, one, status, at) if isinstance(status, Status) else status
+            if not isinstance(one, Stored):
+                found[job_id] = one
+            else:
+                found[job_id] = found_of(context, one, status, at) if isinstance(status, Status) else status
         except GputrainError as error:  # its spec cannot be read: it hides no other job
             found[job_id] = error
     return found

@@ -116,6 +116,6 @@ def answers_of(record: JobRecord, found: Iterable[Candidate], now: datetime) -> 
         if outcome is not None and candidate is not None and now.timestamp() - past.at < FULL_FOR_S:
             at = datetime.fromtimestamp(past.at, timezone.utc)
             scope = Scope(past.scope) if past.scope in Scope._value2member_map_ else Scope.CALL
-            said = past.message or past.outcome
-            answers.append(Answer(candidate=candidate, at=at, outcome=outcome, answer=said, scope=scope))
+            text = past.message or past.outcome
+            answers.append(Answer(candidate=candidate, at=at, outcome=outcome, answer=text, scope=scope))
     return tuple(reversed(answers))

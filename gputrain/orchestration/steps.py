@@ -96,4 +96,4 @@ def _failover(
     longest = context.spec_of(record).max_wait_duration
     waits_since = context.now() - timedelta(seconds=waited_s_of(context, record))
     give_up_at = None if longest is None else waits_since + longest
-    return Failover(candidates=tuple(left), give_up_at=give_up_at).told(full)
+    return Failover(candidates=tuple(left), give_up_at=give_up_at).answered(full)

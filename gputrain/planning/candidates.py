@@ -44,7 +44,7 @@ class Candidate(TableDisplay):
     max_run_duration: timedelta
     """The user's limit, cut to what ``max_cost`` pays for."""
     missing_nodes: int = 0
-    """How many nodes fewer than the spec asks for, for a job that goes on without those it lost."""
+    """How many nodes fewer than the spec asks for, for a job that continues with fewer."""
     region_rank: int = 0
     """Place of its region in the order that the user gave the regions in."""
     reservation: str | None = None

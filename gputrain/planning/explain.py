@@ -48,8 +48,8 @@ def _best(title: str, ones: Sequence[Candidate]) -> Iterator[str]:
         yield from _quota_sentences(best)
         yield from _place_sentences(best)
     if more := len(ones) - 1:
-        told = "1 more way is tried" if more == 1 else f"{more} more ways are tried in order"
-        yield f"If there is no room, {told}, {_ways(ones[1:])}."
+        others = "1 more way is tried" if more == 1 else f"{more} more ways are tried in order"
+        yield f"If there is no room, {others}, {_ways(ones[1:])}."
 
 
 def _ways(ones: Sequence[Candidate]) -> str:

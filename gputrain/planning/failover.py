@@ -106,7 +106,7 @@ class Failover:
         """As this, with one more answer."""
         return attrs.evolve(self, attempts=Ledger((*self.attempts, attempt)))
 
-    def told(self, answers: Sequence[Attempt]) -> Failover:
+    def answered(self, answers: Sequence[Attempt]) -> Failover:
         """As this, with answers from elsewhere, of places that have not answered it yet."""
         known = {markets_of(one.candidate)[0] for one in self.attempts}
         news = (one for one in answers if markets_of(one.candidate)[0] not in known)

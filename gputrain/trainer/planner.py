@@ -115,7 +115,7 @@ class Planner:
         self.backends, self.now, self._sleep, self._named = backends, now, sleep, named
         self._memory = Memory()
         self.feeds: set[JobFeed] = set()
-        """Those who are told of each job that is submitted."""
+        """They get each job that is submitted."""
         kept = [one.documents for one in self.backends.values()]
         folders = [one for one in kept if isinstance(one, FolderStore)]
         buckets = {one.uri: one for one in kept if one is not None and one not in folders}

@@ -56,8 +56,8 @@ class Trainer(Submits):
     """Plans, submits and finds jobs.
 
     Args:
-        backends: one backend, or several in order of preference; `Local` (this machine) unless said.
-        now, sleep: the clock that plans age by, and that waiting for room uses.
+        backends: one backend, or several in order of preference; by default `Local`, this machine.
+        now, sleep: the clock for the age of plans, and for waiting.
 
     >>> trainer = Trainer()
     >>> plan = trainer.plan("examples/train_plain_ddp.py", nproc_per_node=2)
@@ -81,7 +81,7 @@ class Trainer(Submits):
 
     @document_fields(SpecFields)
     def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> Plan:
-        """Every way the spec could run, best first, and why the others cannot; nothing is created.
+        """Every way the spec could run, best first, and why the others cannot. Creates nothing.
 
         Args:
             entry: a script (a path), a function, a command (a list), or a whole `TrainingSpec`.
@@ -96,14 +96,13 @@ class Trainer(Submits):
     def doctor(
         self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Unpack[SpecFields]
     ) -> Checks:
-        """Look at all that jobs need, before one is made: every fault at once, with what mends it.
+        """Check all that jobs need: every fault at once, each with its fix. Changes nothing.
 
-        Without a spec, what every job here needs: credentials, APIs, permissions, bucket, network... With
-        one, also its code, its image and its name. Nothing is made or changed.
+        Without a spec: credentials, APIs, permissions, bucket, network. With one, also its code and image.
 
         Args:
-            entry: as for `plan`; nothing at all to look without a spec.
-            idempotency_key: as for `submit`, to see that it can be one.
+            entry: as for `plan`; without it, what every job needs is checked.
+            idempotency_key: as for `submit`; checked to be one.
             **fields: fields of `TrainingSpec`.
 
         Raises:
@@ -128,15 +127,15 @@ class Trainer(Submits):
         provisioning_model: Model | Sequence[Model] | None = None,
         region: str | Sequence[str] | None = None,
     ) -> Quotas:
-        """What the project's quotas carry, by GPU, provisioning model and region; it shows itself as a table.
+        """The project's quotas by GPU, provisioning model and region; it shows itself as a table.
 
-        Read from Google at most once a minute. What nobody could read is unknown, and says why.
+        Read from Google at most once a minute. What could not be read is unknown, with the reason.
 
         Args:
-            gpu: as in a spec (``"H100:8"``), or a list; one machine of every kind unless said.
+            gpu: as in a spec (``"H100:8"``), or a list; by default one machine of every kind.
             num_nodes: machines a job.
-            provisioning_model: one or more; all that count against a quota unless said.
-            region: one or more; those of each backend unless said.
+            provisioning_model: one or more; by default all that count against a quota.
+            region: one or more; by default those of each backend.
 
         Raises:
             SpecError: with all faults of the arguments.
@@ -152,19 +151,18 @@ class Trainer(Submits):
     ) -> BuiltImage:
         """Build and push an image, unless it is there; `submit` does so by itself.
 
-        Where it is refused, all that is missing for a build is named at once.
-
-        It is kept where the first backend with a place for images says; ``built.reference`` is its name by
-        digest. A build goes on where this process ends, and the next call watches it.
+        It is kept by the first backend that keeps images; ``built.reference`` is its name by digest. A build
+        continues if this process ends, and the next call watches it. A refusal names all that is missing.
 
         Args:
             image: as a spec's; a path is that of a Dockerfile.
-            on_line: takes each line that the build writes; the log of ``gputrain`` unless said.
-            create_repository: make the repository where there is none.
+            on_line: called with each line that the build writes; by default they are logged.
+            create_repository: create the repository if there is none.
 
         Raises:
-            RequestError, SpecError: the build failed, with the end of its log; what goes in cannot travel.
-            AccessError, TransientError: as Google's services answer.
+            RequestError: the build failed, with the end of its log.
+            SpecError: its files cannot be uploaded.
+            AccessError, TransientError: from Google's services.
         """
         image = image if isinstance(image, Image) else Image(dockerfile=image)
         try:
@@ -185,17 +183,17 @@ class Trainer(Submits):
     ) -> Job:
         """Start a job at the first place of the plan that takes it.
 
-        A place that is out of stock sends it to the next, those first that Google names; a regional quota
-        to the next region; a permission or a project-wide quota to the next backend. Where
-        ``max_wait_duration`` is given and no place has room, it waits and goes round again until then.
-        ``job.attempts`` is the ledger. Ctrl-C meanwhile withdraws what was being made.
+        If a place is out of stock, the next is tried, first those that Google names; after a regional quota
+        the next region; after a missing permission or a project-wide quota the next backend. With
+        ``max_wait_duration`` all places are tried again until then. ``job.attempts`` lists what was tried.
+        Ctrl-C cancels what has been launched.
 
         Args:
             entry: as for `plan`.
             idempotency_key: any text; submitting twice with the same key gives the same job. It counts
                 within the ``name``, where one is given.
             stop: a `threading.Event` that ends the waiting for room, and for another process with this key.
-            on_change: told of each change of the job from now on, as by `Job.watch`.
+            on_change: called with each change of the job, as by `Job.watch`.
             **fields: fields of `TrainingSpec`.
 
         Raises:
@@ -205,7 +203,7 @@ class Trainer(Submits):
             NoFitError: nothing on offer has that shape; it names what exists.
             NoPlacementError: no place took it; it carries the ledger of attempts.
             QuotaExceededError: every quota is too small, and nothing was tried; or as below.
-            AccessError, RequestError, TransientError: as the only place that was tried answers.
+            AccessError, RequestError, TransientError: the error of the only place that was tried.
         """
         check("submit(...)", idempotency_key=idempotency_key, stop=stop, on_change=on_change)
         plan = self.planner.plan(spec_asked(entry, fields))
@@ -214,8 +212,8 @@ class Trainer(Submits):
     def watch(self, listener: Listener) -> JobFeed:
         """Call a listener with each change of every job: those that run, and all that come.
 
-        It is called from a thread of ours, with one `JobEvent` at a time; what it raises is logged.
-        ``close()`` ends it, and so does the end of this process.
+        It is called from another thread, with one `JobEvent` at a time; what it raises is logged.
+        ``close()`` ends it.
         """
         return JobFeed(self.planner, listener)
 
@@ -228,7 +226,7 @@ class Trainer(Submits):
         idempotency_key: str | None = None,
         **fields: Unpack[SpecFields],
     ) -> Result:
-        """Submit, show and wait; as `submit`, `Job.wait` and `Job.result` one after the other.
+        """Submit a job, wait for it with a display, and return its result.
 
         Args:
             entry, idempotency_key, progress: as for `submit` and `Job.wait`.
@@ -254,26 +252,26 @@ class Trainer(Submits):
         max_cost: float | None = None,
         **fields: Unpack[PointFields],
     ) -> Experiment:
-        """One job a point, as one `Experiment`: run the same script again, and it goes on where it was.
+        """One job a point, as one `Experiment`. Run the same script again to resume it.
 
         The jobs are submitted from a thread, and this returns at once. A point that fails stops no other.
 
         Args:
             entry: as for `plan`.
             over: the points, mappings of names to numbers, texts, lists; `gputrain.grid` makes some.
-            name: of the experiment; each point's job is drawn from it and from the point alone, so there is
-                one of it, whoever asks how often. More points under a name are added, fewer are looked at.
-            arguments: from a point to what its job gets: texts for a script's command line, or a mapping.
-                Unless said, a script gets ``--name value``, and a function keyword arguments.
-            max_parallel: jobs at a time; what this machine's cores bear, or what the quotas have left.
+            name: of the experiment. The same point under the same name is the same job. More points are added
+                to the experiment; with fewer, only those are shown.
+            arguments: from a point to the arguments of its job: texts for a command line, or a mapping. By
+                default a script gets ``--name value``, and a function keyword arguments.
+            max_parallel: jobs at a time; by default what this machine's cores or the quotas allow.
             max_cost: US dollars for all points together, also those that are added later; each may use its
                 equal share of what the others leave, and no more than the ``max_cost`` of ``entry``.
             **fields: fields of `TrainingSpec`, for all of them.
 
         Raises:
             SpecError: with all faults, before anything is touched.
-            ConflictError: the experiment of that name was begun with another spec, or other arguments.
-            RequestError: ``max_cost`` cannot be kept with what its points may come to already.
+            ConflictError: the experiment of that name has another spec, or other arguments.
+            RequestError: its points may cost more than ``max_cost`` already.
             NoFitError: nothing on offer has that shape.
         """
         check("map(...)", arguments=arguments)
@@ -283,16 +281,16 @@ class Trainer(Submits):
         )  # fmt: skip
 
     def experiment(self, name: str) -> Experiment:
-        """The experiment of that name, in any process: what there is is taken up, what is missing submitted.
+        """The experiment of that name, in any process; points without a job are submitted.
 
         Raises:
-            JobLostError: this trainer knows of none.
+            JobLostError: there is none.
         """
         found = read_whole("", _NAMED, {"name": name})
         return resume(_Points(self), self.planner.home, found["name"])
 
     def attach(self, uri: str) -> Job:
-        """Take up a job of one of this trainer's backends.
+        """Get a job of this trainer's backends by its name.
 
         Raises:
             SpecError: the uri names no job of these backends.
@@ -317,18 +315,18 @@ class Trainer(Submits):
     ) -> JobList:
         """Jobs that exist on these backends, newest first; it shows itself as a table.
 
-        One that cannot be looked at now is left out, and the log says why. So are those of a backend that
-        cannot be listed, which the table says: what is not in it may be there.
+        Jobs that cannot be inspected now are left out and logged, and so are those of a backend that cannot
+        be listed, which the table names.
 
         Args:
-            name: how their ids begin.
-            state: in one of these states.
-            labels: with all of these labels in their spec.
-            since: made since then; ``"2h"`` or a timedelta counts back from now.
+            name: the beginning of their ids.
+            state: one or more states.
+            labels: all of these labels are in their spec.
+            since: submitted since then; ``"2h"`` or a timedelta counts back from now.
 
         Raises:
-            SpecError: there is no such state, or ``since`` is no moment.
-            AccessError, TransientError: none of the jobs can be looked at.
+            SpecError: there is no such state, or ``since`` is no time.
+            AccessError, TransientError: none of the jobs can be inspected.
         """
         refused: dict[str, Exception] = {}
         is_wanted = wanted(state, labels, since, self.planner.now())
@@ -339,7 +337,7 @@ class Trainer(Submits):
         return jobs
 
     def supervise(self) -> JobList:
-        """Start every interrupted job again that may be; those that were. A service calls it now and then."""
+        """Restart every interrupted job that may be restarted; those that were. For a service to call."""
         started, jobs = JobList(), self.jobs()
         started.left_out = jobs.left_out
         for job in jobs:
@@ -351,17 +349,17 @@ class Trainer(Submits):
         return started
 
     def orphans(self) -> Orphans:
-        """What bears our label and has no living job, with what it costs; nothing is removed.
+        """Machines that bear our label and have no living job, with their costs. Removes nothing.
 
-        A backend that cannot be asked is left out, which the table says: there may be more of its.
+        A backend that cannot be listed is left out, and the table names it.
         """
         return left_behind(self.planner)
 
     def clean_up(self, only: Sequence[Machine] | None = None) -> Orphans:
-        """Remove the `orphans`; what was removed. A backend that cannot be asked is left out, as there.
+        """Remove the `orphans`; those that were removed.
 
         Args:
-            only: of what a person has seen; what has become an orphan since is left. All unless given.
+            only: these orphans; by default all.
         """
         return removed(self.planner, only)
 

@@ -26,7 +26,7 @@ from gputrain.doctor.report import Check, Checks, Finding
 from gputrain.errors import FieldError, GputrainError, JobFailedError, SpecError
 from gputrain.experiments.comparison import Comparison
 from gputrain.google.errors import body_error
-from gputrain.job.result import ended, told
+from gputrain.job.result import ended, job_table
 from gputrain.jobstore import JobRef
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
@@ -82,7 +82,7 @@ def shown(text):
     checks = Checks(checks=[Check(subject=text, finding=Finding.FAULT, backend=text, why=text, fix=text)])
     yield "table", str(table)
     yield "table's page", table._repr_html_()
-    yield "job's table", str(told(ref, State.RUNNING, None, None, text))
+    yield "job's table", str(job_table(ref, State.RUNNING, None, None, text))
     yield "error", str(GputrainError(text, why=text, fix=text))
     yield (
         "spec's error",

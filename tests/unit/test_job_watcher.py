@@ -133,15 +133,3 @@ def test_many_jobs_are_looked_at_together_and_more_rarely(monkeypatch):
     assert len(groups) == before  # 50 jobs are looked at each half second
     for drop in drops:
         drop()
-
-
-def test_a_listener_that_fails_ends_nothing(caplog):
-    looking, job = watcher.Watcher(), Seen("here")
-
-    def fail(_error):
-        raise SystemExit
-
-    drop = looking.watch(job, fail)
-    until(lambda: job.looks >= 3)
-    drop()
-    assert "a listener failed" in caplog.text

@@ -58,13 +58,13 @@ def test_the_plans_order_is_kept():
 def test_what_others_were_answered_counts_where_it_has_no_answer_of_its_own():
     others = [refused(one, CapacityError("x"), NOW) for one in PLAN[:2]]
     ladder = after(CapacityError("x"))
-    told = ladder.told(others)
-    assert told.attempts == (*ladder.attempts, others[1])
-    assert following(told) == ("compute", "us-central1-b")
-    assert told.told(others) == told
-    anew = told.again(PLAN)
+    known = ladder.answered(others)
+    assert known.attempts == (*ladder.attempts, others[1])
+    assert following(known) == ("compute", "us-central1-b")
+    assert known.answered(others) == known
+    anew = known.again(PLAN)
     assert following(anew) == ("vertex", "us-east4")
-    assert anew.told(others) == anew.told(told.attempts) == anew
+    assert anew.answered(others) == anew.answered(known.attempts) == anew
 
 
 def test_zones_that_google_names_come_first_in_its_order_within_what_the_plan_allows():
