@@ -50,6 +50,7 @@ from gputrain.text import hide_secrets, redacted
 from gputrain.times import picked, plain
 
 log = logging.getLogger("gputrain")
+UNSEEN = Status()
 MetricsWord = Literal["script", "gpu"]
 _OF = {"of": Field(word(*get_args(MetricsWord)), "'script' or 'gpu'", "job.metrics('gpu')", is_needed=True)}
 
@@ -80,7 +81,7 @@ class Job(TableDisplay):
         self._named = named
         self._stored = stored
         self._found: Found | None = None
-        self._seen = Status()
+        self._seen = UNSEEN
         self._state = State.QUEUED
         if stored is not None and stored.record.has_ended:
             self._state = state_of(stored.record.result)

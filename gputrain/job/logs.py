@@ -60,22 +60,6 @@ class LineFilter:
                 yield line
 
 
-class LogLines(Iterator[LogLine]):
-    """Lines that are yet to be read; in a notebook it shows how to read them."""
-
-    def __init__(self, lines: Iterator[LogLine], job_id: str) -> None:
-        self._lines, self._job_id = lines, job_id
-
-    def __iter__(self) -> Iterator[LogLine]:
-        return self._lines  # itself, as millions may come
-
-    def __next__(self) -> LogLine:
-        return next(self._lines)
-
-    def __repr__(self) -> str:
-        return f"<the log of {self._job_id}: for line in job.logs(): print(line.rank, line.message)>"
-
-
 class LogReader:
     """One reader of one job's log, whichever attempt writes it: each line once, oldest first."""
 
@@ -111,13 +95,15 @@ class JobLog:
         self._lock = threading.RLock()
         self.reports, self.machines = Reports(), MachineUse()
 
-    def lines(self, wanted: LineFilter, tail: int | None, follow: bool, stop: StopEvent | None) -> LogLines:
+    def lines(
+        self, wanted: LineFilter, tail: int | None = None, follow: bool = False, stop: StopEvent | None = None
+    ) -> Iterator[LogLine]:
         """As of `Job.logs`."""
         if tail is None:
-            return LogLines(wanted.of(self._read(LogReader(), follow, stop)), self._job.id)
+            return wanted.of(self._read(LogReader(), follow, stop))
         reader, so_far = self._last(wanted, tail)
         more = wanted.of(self._read(reader, follow, stop)) if follow else ()
-        return LogLines(chain(so_far, more), self._job.id)
+        return chain(so_far, more)
 
     def _last(self, wanted: LineFilter, count: int) -> tuple[LogReader, Iterable[LogLine]]:
         """The last lines that are wanted, read from the end as far back as it takes, and their reader."""
@@ -182,7 +168,7 @@ class JobLog:
     def silence(self) -> timedelta | None:
         """How long the job had been silent when it ended; None where its log cannot be read."""
         try:
-            return silent_for(self.lines(LineFilter(metrics=True), None, False, None), self._job.ended_at)
+            return silent_for(self.lines(LineFilter(metrics=True)), self._job.ended_at)
         except GputrainError as error:
             log.info("the log of %s could not be read: %s", self._job.uri, error.what)
             return None

@@ -71,11 +71,7 @@ def _with_reports(fields: Mapping[str, Any], reported: tuple[Metrics, float | No
 
 
 def job_table(
-    ref: JobRef,
-    state: State,
-    candidate: Candidate | None,
-    duration: timedelta | None,
-    detail: str,
+    ref: JobRef, state: State, candidate: Candidate | None, duration: timedelta | None, detail: str
 ) -> Table:
     """A job in a few rows."""
     rows = [("state", state.value), ("uri", ref.uri)]

@@ -203,7 +203,8 @@ def _matches(request: GpuRequest, offer: Offer) -> bool:
 
 
 def _subject(offer: Offer, model: Model) -> str:
-    return f"{offer.shape} on {offer.machine_type}" + (f" as {model.value}" if model else "")
+    shape = f"{offer.gpu_count} x {offer.gpu}" if offer.gpu else "CPU"
+    return f"{shape} on {offer.machine_type}" + (f" as {model.value}" if model else "")
 
 
 def _places(spec: TrainingSpec, offer: Offer) -> tuple[str, ...]:

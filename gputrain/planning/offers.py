@@ -68,11 +68,6 @@ class Offer:
     )
     """Why a spec cannot have it under a model, and what would work; None where it can."""
 
-    @property
-    def shape(self) -> str:
-        """``2 x H100``, or ``CPU`` where there is no GPU."""
-        return f"{self.gpu_count} x {self.gpu}" if self.gpu else "CPU"
-
 
 @attrs.frozen(kw_only=True)
 class Limit:

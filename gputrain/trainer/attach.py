@@ -50,7 +50,7 @@ def by_name(uri: str, backend: Backend | None = None, **arguments: Any) -> Job:
     ref = JobRef.parse(uri)
     given: Any = backend
     if given is not None and not isinstance(given, Backend):
-        fault = _fault(given, "backend", "gputrain.attach(uri, backend={})")
+        fault = _fault(given, "backend")
         raise SpecError(f"a job is attached with a backend: {fault}", faults=(fault,))
     return Job(ref, partial(_context_of, ref, backend, arguments), named=by_name)
 
@@ -96,7 +96,7 @@ def chosen(backends: object) -> dict[str, Backend]:
     """
     given = registry.find("local")() if backends is None else backends
     listed = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    faults = [_fault(one, "backends", "Trainer({})") for one in listed if not isinstance(one, Backend)]
+    faults = [_fault(one, "backends") for one in listed if not isinstance(one, Backend)]
     named = {one.name: one for one in listed if isinstance(one, Backend)}
     if not faults and (not listed or len(named) != len(listed)):
         names = ", ".join(one.name for one in named.values()) or "none"
@@ -111,14 +111,8 @@ def chosen(backends: object) -> dict[str, Backend]:
     return named
 
 
-def _fault(value: object, field: str, written: str) -> FieldError:
-    """What is wrong with a value that is no backend; of a class or a name, how such a backend is made."""
-    kind = registry.find((*registry.nearest(value), "local")[0]) if isinstance(value, str) else value
+def _fault(value: object, field: str) -> FieldError:
+    """What is wrong with a value that is no backend."""
+    fix = "Local(), or VertexAI(project=...); one of your own: docs/howto/write-a-backend.md"
     shown = value.__name__ if isinstance(value, type) else short_repr(value)
-    if not (isinstance(kind, type) and issubclass(kind, Backend)):
-        fix = "inherit gputrain.backends.base.Backend: docs/howto/write-a-backend.md"
-        return FieldError(field=field, value=shown, expected="a backend", fix=fix)
-    needed = ", ".join(f"{one}=..." for one in registry.takes(kind).needed)
-    expected = f"a backend, not its {'name' if isinstance(value, str) else 'class'}"
-    fix = written.format(f"{kind.__name__}({needed})")
-    return FieldError(field=field, value=shown, expected=expected, fix=fix)
+    return FieldError(field=field, value=shown, expected="a backend, not its name or its class", fix=fix)

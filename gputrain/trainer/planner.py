@@ -165,7 +165,7 @@ class Planner:
         found = weigh(found, self._facts(found.candidates))
         now = self.now()
         code = examine(spec, is_sent=any(one.provisioning_model for one in found.candidates))
-        outputs = redact(spec.output_dir or "")
+        outputs = redact(spec.output_dir) if spec.output_dir else ""
         if not outputs and found.candidates:
             folder = self.backends[found.candidates[0].backend].job_folder("JOB")
             outputs = f"{folder}/{LAYOUT['output_dir']}" if folder else ""
@@ -316,11 +316,7 @@ class Planner:
 
 
 def spec_asked(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
-    """The spec of an entry and fields.
-
-    Raises:
-        SpecError: with all its faults, and those of its code.
-    """
+    """The spec of an entry and fields. Raises SpecError: with all its faults, and those of its code."""
     try:
         return make_spec(entry, fields)
     except SpecError as error:

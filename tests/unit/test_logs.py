@@ -33,14 +33,6 @@ def test_the_last_lines_of_a_rank(spoken):
     assert messages(spoken.logs(rank=0, tail=0)) == []
 
 
-def test_a_log_that_is_looked_at_tells_how_to_read_it(spoken):
-    lines = spoken.logs(rank=0, grep="^step")
-    told = f"<the log of {spoken.id}: for line in job.logs(): print(line.rank, line.message)>"
-    assert repr(lines) == repr(spoken.logs(tail=5)) == told
-    assert next(lines).message == "step 0"
-    assert len(list(lines)) == 49
-
-
 def test_lines_of_the_last_minutes(spoken):
     assert messages(spoken.logs(rank=0, since=timedelta(hours=1), grep="step 7")) == ["step 7"]
     assert messages(spoken.logs(since=datetime.now(timezone.utc) + timedelta(hours=1))) == []

@@ -61,7 +61,9 @@ def holds(script, tmp_path):
 
 
 def shapes(backend):
-    return [(one.shape, one.max_nodes) for one in backend.supply.offers]
+    return [
+        (f"{one.gpu_count} x {one.gpu}" if one.gpu else "CPU", one.max_nodes) for one in backend.supply.offers
+    ]
 
 
 def visible_to(jobs, record):
