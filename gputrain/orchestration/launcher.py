@@ -72,7 +72,7 @@ def submit(
                 draft = Stored(record=first, version=stored.version if stored else 0, age_s=0.0)
                 failover = Failover(candidates=tuple(plan), give_up_at=give_up_at)
                 return launch(context, draft, failover, is_first=True)
-            what = f"{first.job_id} has been asked for under that key, and otherwise; no job was made"
+            what = f"the key of {first.job_id} belongs to a job with another spec; no job was made"
             check_alike(stored.record.spec, first.spec, what, "submit the same spec, or take another key")
             if stored.record.has_job:
                 return stored
@@ -126,11 +126,11 @@ def launch(context: Context, draft: Stored, failover: Failover, *, is_first: boo
         while not isinstance(step := failover.step(context.now(), context.memory.blocks), StopReason):
             if isinstance(step, Candidate):
                 for one in failover.passed_over(step):
-                    failover = steps.note(passed_over(one, context.now()), failover)
+                    failover = steps.add_answer(passed_over(one, context.now()), failover)
                 answer = steps.launch_at(step)
                 if answer is None:
                     return steps.stored
-                failover = steps.note(answer, failover)
+                failover = steps.add_answer(answer, failover)
             elif is_first:
                 steps.wait_for_room(step)
                 failover = failover.again(context.refresh(failover.candidates))
@@ -139,7 +139,7 @@ def launch(context: Context, draft: Stored, failover: Failover, *, is_first: boo
     except (StoppedError, KeyboardInterrupt) as stopped:
         if not is_first:  # the next look reconciles it
             raise
-        made = steps.withdraw()
+        made = steps.cancel()
         raise KeyboardInterrupt(made) if isinstance(stopped, KeyboardInterrupt) else stopped from None
     reason = step if isinstance(step, StopReason) else StopReason.NOWHERE_LEFT
     stays_due = isinstance(step, datetime) or (
@@ -172,15 +172,15 @@ class _Launch:
             began = context.now()
             if backend.starts_at_once and had_machines(record):
                 context.sleep(NOTICED_WITHIN_S)
-            handle = self._ask(backend, request, began)
+            handle = self._request(backend, request, began)
         except (Conflict, TransientError, StoppedError):
             raise
         except GputrainError as error:
             return refused(candidate, error, context.now())
-        self._settle(backend, attempt, handle)
+        self._write_handle(backend, attempt, handle)
         return None
 
-    def _ask(self, backend: Backend, request: Request, began: datetime) -> str:
+    def _request(self, backend: Backend, request: Request, began: datetime) -> str:
         """The attempt's handle. Without an answer it is requested again, under the same names."""
         context, tries = self.context, 0
         while True:
@@ -199,7 +199,7 @@ class _Launch:
                     raise
                 context.sleep(wait_s)
 
-    def _settle(self, backend: Backend, attempt: Attempt, handle: str) -> None:
+    def _write_handle(self, backend: Backend, attempt: Attempt, handle: str) -> None:
         """Write the handle down. Where the record has changed, it decides."""
         begun = self.stored.record
         try:
@@ -213,8 +213,8 @@ class _Launch:
                 backend.terminate(there.record, grace_s_of(self.context.spec_of(there.record)))
             self.stored = there  # or another process adopted it
 
-    def note(self, answer: Answer, failover: Failover) -> Failover:
-        """The failover with what a place answered; the record bears it with the next swap."""
+    def add_answer(self, answer: Answer, failover: Failover) -> Failover:
+        """The failover with what a place answered, which the next swap writes."""
         log.info("%s at %s: %s", self.stored.record.job_id, answer.candidate.place, answer.answer)
         self.stored = attrs.evolve(self.stored, record=with_answer(self.stored.record, answer))
         self.context.memory.blocks = self.context.memory.blocks.after(answer)
@@ -227,8 +227,8 @@ class _Launch:
             self._swap(self.stored.record)
         self.context.sleep(max(0.0, (until - self.context.now()).total_seconds()))
 
-    def withdraw(self) -> str:
-        """End a job whose submit was stopped; what became of it. Machines that are left read the record."""
+    def cancel(self) -> str:
+        """End a job whose submit was stopped; what became of it."""
         record, made = self.stored.record, "nothing was made"
         if self.stored.version:
             made = f"{record.job_id} may have started: look at it, or cancel it"

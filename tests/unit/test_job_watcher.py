@@ -6,7 +6,7 @@ import time
 import attrs
 import pytest
 
-from gputrain import AuthError, JobLostError, PermissionDeniedError, State, TransientError
+from gputrain import AuthError, PermissionDeniedError, State, TransientError
 from gputrain.job import watcher
 from tests.each import each
 
@@ -88,13 +88,6 @@ def test_an_outage_is_told_after_a_while_only_and_warned_of_once(watch, caplog):
     assert caplog.text.count("cannot be read") == 1
 
 
-def test_a_job_that_is_lost_or_has_ended_is_told_once_and_dropped(watch):
-    lost = JobLostError("gone")
-    looking, told, _ = watch(Seen("here", lost), Seen("here", state=State.SUCCEEDED))
-    until(lambda: all(told) and not looking._platforms)
-    assert told == [[lost], [None]]
-
-
 def test_a_platform_that_does_not_answer_keeps_no_other_from_being_seen(watch):
     gate = threading.Event()
     hung, good = Seen("there", gate=gate), Seen("here")
@@ -114,22 +107,3 @@ def test_a_step_that_takes_long_keeps_none_from_being_seen_and_comes_before_the_
     assert len(looking._platforms["here"].watches) == 2
     gate.set()
     until(lambda: len(looking._platforms["here"].watches) == 1)
-
-
-def test_many_jobs_are_looked_at_together_and_more_rarely(monkeypatch):
-    monkeypatch.setattr(watcher, "LONGEST_PAUSE_S", 0.0)
-    looking, groups = watcher.Watcher(), []
-
-    class Grouped(Seen):
-        @staticmethod
-        def refresh_many(jobs):
-            groups.append(len(jobs))
-            return [None for _ in jobs]
-
-    drops = [looking.watch(Grouped("here"), lambda _error: None) for _ in range(50)]
-    until(lambda: 50 in groups)
-    before = len(groups)
-    time.sleep(0.2)
-    assert len(groups) == before  # 50 jobs are looked at each half second
-    for drop in drops:
-        drop()

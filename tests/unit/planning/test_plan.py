@@ -3,11 +3,10 @@ import pickle
 from datetime import datetime, timezone
 
 import attrs
-import pytest
 
-from gputrain import NoFitError, TrainingSpec, catalog
+from gputrain import TrainingSpec, catalog
 from gputrain.catalog import Service
-from gputrain.planning import Fact, Refusal, Verdict, candidates, rank
+from gputrain.planning import Fact, Verdict, candidates, rank
 from gputrain.planning.explain import warnings
 from gputrain.trainer import Plan
 from tests.market import supply
@@ -42,29 +41,6 @@ def test_regions_keep_the_users_order_whatever_they_cost():
         found = candidates(TrainingSpec(script="t.py", gpu="L4:2"), [market])
         places = (catalog.region_of(one.place) for one in rank(found.candidates, {}))
         assert list(dict.fromkeys(one for one in places if one in asked)) == asked
-
-
-def test_a_recipe_that_fits_no_cell_stands_below_the_refusals_once():
-    recipe = "make two networks: " + "gcloud compute networks create gpu-net; " * 3
-    known = [Refusal(backend="compute", subject=f"way {n}", why="no networks", fix=recipe) for n in (1, 2)]
-    other = Refusal(backend="vertex", subject="way 3", why="not sold", fix="take spot")
-    table = attrs.evolve(plan(gpu="L4:2"), refusals=(*known, other)).refusal_table
-    assert [row[-1] for row in table.rows] == ["[1] below", "[1] below", "take spot"]
-    assert table.caption == f"[1] {recipe}"
-    assert str(table).count(recipe) == table._repr_html_().count(recipe) == 1
-
-
-@pytest.mark.parametrize(
-    ("count", "said"),
-    [(1, "way 1: no"), (3, "way 1, way 2, way 3: no"), (5, "way 1, way 2, way 3 and 2 more: no")],
-)
-def test_one_reason_for_many_ways_is_told_once_with_the_first_three(count, said):
-    ways = [
-        Refusal(backend="compute", subject=f"way {n + 1}", why="no", asked_for=True) for n in range(count)
-    ]
-    with pytest.raises(NoFitError) as caught:
-        attrs.evolve(plan(gpu="L4:2"), candidates=(), refusals=tuple(ways)).check_fits()
-    assert caught.value.what.splitlines()[1:] == [f"  compute: {said}"]
 
 
 def test_a_plan_says_itself_in_plain_words():

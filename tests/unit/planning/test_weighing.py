@@ -122,27 +122,3 @@ def test_what_to_do_is_what_the_answers_leave_the_surest_first_and_each_once(err
     for one, error in zip(plan.candidates, errors):
         ladder = ladder.after(refused(one, error, NOW))
     assert placement_error(plan, ladder, StopReason.NOWHERE_LEFT).fix.split("; or ") == fix
-
-
-def test_the_story_of_a_job_without_a_place_tells_of_each_place_that_was_not_asked_why():
-    facts = {
-        "us-central1-a": Fact(absent_why="it has none"),
-        "us-central1-b": Fact(verdict=Verdict.SHORT, readings=(reading(0, usage=0),)),
-        "us-central1-c": Fact(verdict=Verdict.SHORT),
-    }
-    plan = planned(lambda _: None)
-    weighed = [attrs.evolve(one, fact=facts.get(one.place, Fact())) for one in plan.candidates]
-    ladder = Failover(candidates=tuple(weighed))
-    for one in weighed[-2:]:
-        ladder = ladder.after(refused(one, NO, NOW))
-    why = placement_error(plan, ladder, StopReason.TIME_UP).why.splitlines()
-    assert why[0] == "what was tried"
-    told = [line.split("for 2 nodes x 2 x L4 by compute: ") for line in why if "not tried" in line]
-    assert [one for _, one in told][:3] == [
-        "it has none",
-        "NVIDIA_L4_GPUS in us-central1 is 0 with 0 in use, the job needs 4 (regions.list, 12:00 UTC)",
-        "its quota is too small",
-    ]
-    assert all(one == "ruled out by an answer above, or time was up" for _, one in told[3:])
-    assert told[0][0] == "    not tried: us-central1-a "
-    assert len(told) == 4  # places of one reason are told as one

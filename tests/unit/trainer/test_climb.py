@@ -4,8 +4,7 @@ import pickle
 
 import pytest
 
-from gputrain import NoPlacementError, PermissionDeniedError, QuotaExceededError, RequestError
-from gputrain.errors import ApiDisabledError
+from gputrain import NoPlacementError, QuotaExceededError, RequestError
 from gputrain_emulator.faults import Reshape
 from tests.struck import press
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
@@ -48,17 +47,6 @@ def test_a_switched_off_api_sends_it_to_the_next_backend(cloud, trainer, script)
     job = plan.submit()
     assert job.backend == "vertex"
     assert [one.outcome.value for one in job.attempts] == ["no access", "accepted"]
-
-
-def test_the_only_refusal_there_was_is_raised_as_it_is(cloud, trainer, script):
-    plan = trainer("compute").plan(script, **L4)
-    cloud.enable_api("compute", enabled=False)
-    with pytest.raises(ApiDisabledError):
-        plan.submit()
-    cloud.enable_api("compute")
-    cloud.fail(BULK, "C26")
-    with pytest.raises(PermissionDeniedError):
-        plan.submit()
 
 
 def test_a_request_at_fault_is_not_sent_anywhere_else(cloud, trainer, script):
@@ -148,22 +136,6 @@ def wait(job, cloud, *, until):
             return
         cloud.clock.advance(30)
     raise AssertionError(job)
-
-
-def test_a_job_that_vertex_takes_and_finds_no_machines_for_goes_on_to_the_next_backend(
-    cloud, trainer, script
-):
-    cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
-    job = trainer().submit(script, **L4, idempotency_key="k")
-    assert job.backend == "vertex"
-    cloud.clock.advance(1000)
-    job.refresh()
-    assert job.supervise()
-    assert (job.backend, job.place) == ("compute", "us-central1-a")
-    assert [one.answer for one in job.attempts] == ["accepted", "no room after all", "accepted"]
-    assert job.candidate.backend == "compute"
-    assert trainer().submit(script, **L4, idempotency_key="k").uri == job.uri
-    assert len(cloud.compute.vms) == 1
 
 
 def test_the_request_that_a_plan_shows_is_the_one_that_submit_would_send_first(cloud, trainer, script):

@@ -4,13 +4,9 @@ import pytest
 
 import gputrain
 from gputrain import Local, SpecError, State, Trainer
-from gputrain_emulator import faults
-from gputrain_emulator.errors import ApiError
 from tests.unit.trainer.conftest import L4, MACHINE, creates
 
 SPOT = {**L4, "provisioning_model": "spot", "max_restarts": 1, "max_wait_duration": "6h"}
-CREATE = "aiplatform.customJobs.create"
-FULL = faults.Refuse(error=ApiError(400, f'Machine type "{MACHINE}" is not supported.'))
 
 
 def late(cloud, trainer, script):
@@ -68,20 +64,6 @@ def test_whoever_watches_a_job_that_others_took_elsewhere_follows_it_under_its_o
     cloud.clock.advance(120)
     job.refresh()
     assert (not cloud.compute.vms, job.supervise()) == (True, False)
-
-
-def test_a_job_that_the_last_backend_refused_waits_for_room_and_can_be_cancelled(cloud, trainer, script):
-    job = interrupted(cloud, trainer, script, "compute", "vertex")
-    fill(cloud)
-    cloud.fail(CREATE, FULL, times=None)
-    assert not job.supervise()
-    (listed,) = trainer("compute", "vertex").jobs()
-    assert (listed.uri, listed.state) == (job.uri, State.INTERRUPTED)
-    listed.cancel()
-    job.refresh()
-    assert job.state is State.CANCELLED
-    cloud.clock.advance(3600)
-    assert trainer("compute", "vertex").supervise() == []
 
 
 def test_a_trainer_without_the_jobs_backend_neither_ends_nor_launches_it(cloud, trainer, script):
