@@ -32,7 +32,7 @@ def faults(found, today, table=None):
     table = tomllib.loads(FILE.read_text()) if table is None else table
     wrong = []
     for figure, value in _flat(found).items():
-        limit, debts = _flat(table)[figure], [one for one in table["debt"] if one["figure"] == figure]
+        limit, debts = _flat(table)[figure], [one for one in table.get("debt", ()) if one["figure"] == figure]
         owed = sum(one["by"] for one in debts)
         if value > limit + owed:
             wrong.append(

@@ -69,8 +69,8 @@ class Local(Backend):
     Raises:
         SpecError: ``gpus`` is not a count, or ``root`` no folder; or this is Windows.
 
-    >>> Local(gpus=0).supply.offers[0].shape
-    'CPU'
+    >>> Local(gpus=0).supply.offers[0].gpu is None
+    True
     """
 
     name = offers.NAME
