@@ -86,8 +86,6 @@ class LogPage:
 
     lines: tuple[LogLine, ...]
     cursor: str
-    missed_bytes: int = 0
-    """Bytes that the platform threw away before they could be read."""
     has_more: bool = False
     """More is there already, though these may be none."""
 
@@ -252,7 +250,11 @@ class Backend(ABC):
 
     @abstractmethod
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
-        """Log lines of the attempt since ``cursor``; from the beginning where it is empty."""
+        """Log lines of the attempt since ``cursor``; from the beginning where it is empty.
+
+        A cursor that begins with its attempt's id and a slash is kept when another attempt follows; then the
+        rest of the one before comes first.
+        """
 
     @property
     def image_builder(self) -> ImageBuilder | None:

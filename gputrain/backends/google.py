@@ -10,7 +10,8 @@ import attrs
 
 from gputrain import catalog, causes, fields
 from gputrain.backends.agent_reports import MOST_BYTES, node_of, read_standings
-from gputrain.backends.base import Backend, Bundle, JobFile
+from gputrain.backends.base import Backend, Bundle, JobFile, LogPage
+from gputrain.backends.run_reports import RunLogs, RunReports
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.causes import Cause
 from gputrain.code import resolve
@@ -24,7 +25,7 @@ from gputrain.errors import (
 )
 from gputrain.fields import Errors, Field, function, invalid, matching, named
 from gputrain.google import GoogleClient, Objects, endpoints
-from gputrain.google.cache import Found
+from gputrain.google.cache import Found, Pace
 from gputrain.google.compute_lists import check_fit, find_reservations
 from gputrain.google.endpoints import asked_for, emulator_of, on_trial
 from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id
@@ -38,6 +39,9 @@ from gputrain.spec import GpuRequest, TrainingSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+FEW, LOGS_S = 4, 1.0
+"""Of more jobs that are followed, one a second has its log read."""
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 RESERVABLE = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
@@ -194,6 +198,7 @@ class GoogleBackend(Backend, Generic[S]):
             regions=settings.all_regions(self._service),
             **self._quota_options,
         )
+        self._turns = Pace(each_s=LOGS_S, few=FEW, now=access.now)
         self.trial = emulator_of(access.endpoints)
         self.documents = None if settings.bucket is None else BucketStore(access, settings.bucket)
         kept = [one.name for one in attrs.fields(type(settings)) if one.metadata.get("is_kept")]
@@ -277,6 +282,38 @@ class GoogleBackend(Backend, Generic[S]):
     def _below(place: str) -> tuple[str, str]:
         where = BucketPrefix.parse(place)
         return where.name, where.prefix
+
+    def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
+        """As of `Backend`, after those of the attempts before it; of many jobs by turns."""
+        logs = self._run_logs(record)
+        if not logs.attempts or not (logs.is_over or self._turns.take(record.job_id)):
+            return LogPage(lines=(), cursor=cursor)
+        return logs.read(cursor)
+
+    def cursor_near_end(self, record: JobRecord, lines: int) -> str:
+        """As of `Backend`; exact."""
+        logs = self._run_logs(record)
+        return logs.near_end(lines) if logs.attempts else ""
+
+    def _run_logs(self, record: JobRecord) -> RunLogs:
+        attempt = record.attempt
+        ids = [one.id for one in record.history if one.has_run and one.option.backend == self.name]
+        return RunLogs(
+            stored=self._objects,
+            folder=self._reports.folder(record.job_id),
+            attempts=ids if attempt is None else [*ids, attempt.id],
+            nodes=TrainingSpec.from_dict(record.spec).num_nodes,
+            is_over=record.has_ended or attempt is None or self._saw_end_of(attempt.id),
+            now=self._access.now,
+        )
+
+    @property
+    def _reports(self) -> RunReports:
+        return RunReports(stored=self._objects, bucket=self._settings.code_bucket)
+
+    def _saw_end_of(self, attempt_id: str) -> bool:
+        """Whether an attempt was seen to be over, whatever its record says yet."""
+        raise NotImplementedError
 
     def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
         self._objects.write(self._stacks_prefix(record), nonce.encode(), if_generation=None)

@@ -137,6 +137,12 @@ RESULT_MARKER = "GPUTRAIN_RESULT "
 RESULT_FILE = "result-{node_rank}.json"
 """The result document in the result folder; it appears whole or not at all."""
 
+LOG_PART = "logs/{node_rank}-{offset:015}"
+"""A part of a node's log below the folder of its attempt, by the offset at which it begins in that log."""
+
+LOG_PART_BYTES = 256 << 10
+"""A part that is at least so long is finished; the next one begins where it ends."""
+
 ERROR_FOLDER = "gputrain-"
 """How the name of the folder beside it begins in which ranks leave their error documents."""
 

@@ -71,17 +71,17 @@ class LogReader:
         if backend is None or record is None or record.attempt is None:
             return
         if record.attempt.id != self._attempt:  # the first time, or the job was launched again
-            self._attempt, self._cursor = record.attempt.id, ""
+            if not self._cursor.startswith(f"{self._attempt}/"):
+                self._cursor = ""
+            self._attempt = record.attempt.id
         while True:
             asked = self._cursor
             page = backend.logs(record, asked)
             if self._cursor != asked:  # the handler of a signal has read it meanwhile
                 return
             has_moved, self._cursor = page.cursor != asked, page.cursor
-            lost = f"... {page.missed_bytes} bytes of log were lost here ..."
-            lines = (LogLine(message=lost), *page.lines) if page.missed_bytes else page.lines
-            if lines:
-                yield lines
+            if page.lines:
+                yield page.lines
             if not (has_moved and (page.lines or page.has_more)):
                 return
 

@@ -15,16 +15,16 @@ from gputrain.entrypoint import processes
 
 from .bucket import right_to
 from .devices import install
-from .journal import follow
 from .keeper import Failed
+from .log import follow
 from .rules import TICK_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import AbstractSet, Any, Dict, List
 
-    from .journal import Journal
     from .keeper import Keeper
+    from .log import NodeLog
 
 ROOT = "/gcs"
 FLAGS = (
@@ -57,8 +57,8 @@ HINT = (
 class Mounts:
     """The buckets that are mounted here; ``data`` is a folder for files on their way."""
 
-    def __init__(self, job: Any, data: str, journal: Journal) -> None:
-        self._job, self._data, self._journal = job, data, journal
+    def __init__(self, job: Any, data: str, log: NodeLog) -> None:
+        self._job, self._data, self._log = job, data, log
         self._pids: Dict[int, str] = {}
         self._held: List[int] = []
         self._is_over = False
@@ -85,20 +85,21 @@ class Mounts:
 
     def _mount(self, keeper: Keeper, bucket: str) -> None:
         if shutil.which("gcsfuse") is None:
-            self._journal.say("this boot image has no gcsfuse: it is installed")
+            self._log.say("this boot image has no gcsfuse: it is installed")
             _install(keeper)
         path, temporary = os.path.join(ROOT, bucket), os.path.join(self._data, "gcsfuse")
         os.makedirs(path, exist_ok=True)
         os.makedirs(temporary, exist_ok=True)
         said: List[str] = []
 
-        def hear(line: bytes) -> None:
-            said.append(line.decode("utf-8", "replace").strip())
-            self._journal.say(f"gs://{bucket}: {said[-1]}", "WARNING")
+        def hear(lines: bytes) -> None:
+            for line in lines.decode("utf-8", "replace").splitlines():
+                said.append(line.strip())
+                self._log.say(f"gs://{bucket}: {said[-1]}", "WARNING")
 
         def ended() -> None:
             if bucket in self._pids.values() and not self._is_over:
-                self._journal.say(f"gs://{bucket} is mounted no more: gcsfuse has ended", "ERROR")
+                self._log.say(f"gs://{bucket} is mounted no more: gcsfuse has ended", "ERROR")
 
         out, lines = follow(hear, ended)
         try:

@@ -19,49 +19,60 @@ import time
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import Bucket, call, order
 
-from .errand import Errand, send_out
 from .fence import MINE, Fence
+from .log import NodeLog
 from .packages import Refused, install, refuse, say
+from .reports import Container, NodeReports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, Optional
 
 CLAIM_EVERY_S = 2.0
 
 
 def main() -> None:
-    """Run the steps; the agent replaces this process."""
+    """Run the steps, and then the agent; of a job that has a record, in a process that reports for it."""
     job = order(sys.argv[1])
+    container = None
     try:
+        container = admit(job)
         python = prepare(job)
     except (OSError, Refused) as error:
-        fail(error)
+        fail(error, container)
     except Exception as error:  # noqa: BLE001  # the bucket may hold anything
-        fail(Refused("the container could not be prepared: %r" % error))
-    agent = os.path.join(os.getcwd(), ".gputrain", "agent.pyz")
-    os.execv(python, [python, agent, "--", *job["argv"]])
+        fail(Refused("the container could not be prepared: %r" % error), container)
+    argv = [python, os.path.join(os.getcwd(), ".gputrain", "agent.pyz"), "--", *job["argv"]]
+    if container:
+        sys.exit(container.run(argv))
+    os.execv(python, argv)
 
 
-def prepare(job: Any) -> str:
-    """Take the steps; the Python that the agent and the ranks run on."""
+def admit(job: Any) -> Optional[Container]:
+    """Make sure that this job is the one of its attempt that trains. None: it has no record."""
     rank, count = place(os.environ)
     record, attempt, claim = (
         os.environ.pop(name, "") for name in (contract.RECORD, contract.ATTEMPT_ID, contract.CLAIM)
     )
-    bucket = Bucket(job["storage"], job["bucket"])
-    fence = Fence(bucket, record, attempt) if record else None  # a job that gcloud made has none
-    if fence:
-        heed(fence.at_boot())
-        if rank == 0:
-            hold_claim(bucket, fence, claim)
+    bucket, folder = Bucket(job["storage"], job["bucket"]), os.path.dirname(claim)
     if count > 1 and claim:
-        os.environ[contract.RUN_DIR] = "%s/%s/%s" % (job["storage"], job["bucket"], os.path.dirname(claim))
-    if fence:
-        if rank and count > 1:
-            follow_claim(bucket, fence, claim)
-        results = os.environ[contract.RESULT_DIR] = tempfile.mkdtemp(prefix="gputrain-results-")
-        send_out(Errand(bucket, claim + "-", results, rank), fence)
+        os.environ[contract.RUN_DIR] = "%s/%s/%s" % (job["storage"], job["bucket"], folder)
+    if not record:
+        return None
+    fence = Fence(bucket, record, attempt)
+    heed(fence.at_boot())
+    if rank == 0:
+        hold_claim(bucket, fence, claim)
+    elif count > 1:
+        follow_claim(bucket, fence, claim)
+    log = NodeLog(tempfile.mkdtemp(prefix="gputrain-reports-"), rank)
+    reports = NodeReports(bucket, folder + "/", fence, log, rank)
+    os.environ[contract.RESULT_DIR] = reports.results
+    return Container(reports)
+
+
+def prepare(job: Any) -> str:
+    """Read secrets and install requirements; the Python that the agent and the ranks run on."""
     for name, reference in sorted((job.get("secrets") or {}).items()):
         os.environ[name] = read_secret(job["secretmanager"], reference)
     os.environ[contract.CODE_DIR] = os.getcwd()
@@ -150,9 +161,12 @@ def read_secret(api: str, reference: str) -> str:
     return value
 
 
-def fail(error: Exception) -> NoReturn:
+def fail(error: Exception, container: Optional[Container]) -> NoReturn:
     os.environ.setdefault(contract.NODE_RANK, str(place(os.environ)[0]))
-    sys.exit(refuse(error))
+    code = refuse(error)
+    if container:
+        container.refuse(code, str(error))
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ time does not train again.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -23,9 +22,10 @@ from gputrain.entrypoint.cloud import CallFailed, call, metadata
 from . import container, devices, fabric
 from .bucket import StatusBucket, right_to
 from .fence import MINE
-from .journal import Journal, follow
 from .keeper import ENDING_S, Failed, Keeper, Stopped, grace_s
+from .log import NodeLog, follow
 from .mounts import Mounts
+from .reports import LINES_S
 from .rules import Rules
 from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SHUTDOWN, SUPERSEDED, WAITING
 
@@ -48,9 +48,6 @@ LEAD_S = 30
 """How long before the limit, counted from here on, ranks are asked to save, where it leaves room for that.
 Google counts from the VM's start, and presses its power button then: whichever is first."""
 
-LINES_S = 10.0
-"""How long the last lines of an agent that has ended may take, should somebody else hold its output open."""
-
 
 class Running(Exception):
     """The startup script was started once more while it runs: by hand, as the boot does so once."""
@@ -70,12 +67,12 @@ class Vm:
         self.data = os.path.join(ROOT, job["job_id"], "data")  # on local SSD, where there is any
         os.makedirs(self.home, exist_ok=True)
         self.was_here = self._was_here()
-        self.journal = Journal(self.home, self.rank)
-        self.board = StatusBucket(job, self.rank, self.journal)
+        self.log = NodeLog(self.home, self.rank)
+        self.board = StatusBucket(job, self.rank, self.log)
         self.saves_s = grace_s(str(job["env"].get(contract.GRACE, "")))
         self.patience_s = self.saves_s + ENDING_S
         self._began = time.monotonic()
-        self._mounts = Mounts(job, self.data, self.journal)
+        self._mounts = Mounts(job, self.data, self.log)
         self._agent, self._lines = 0, threading.Thread()
         self._caches: Dict[str, str] = {}
         self._network: Dict[str, str] = {}
@@ -111,15 +108,15 @@ class Vm:
             again = "its VM was rebooted, or the unit there restarted: the job starts again as a whole only"
             raise Failed(again, why=RESTARTED)
         keeper.tell(WAITING)
-        if devices.mount_local_ssds(keeper.call, self.data, self.journal.say):
+        if devices.mount_local_ssds(keeper.call, self.data, self.log.say):
             self._caches = {"XDG_CACHE_HOME": os.path.join(self.data, "cache")}
         os.makedirs(os.path.join(self.data, "tmp"), exist_ok=True)
         devices.wait_for_gpus(keeper, self.job["gpus"], self.job["driver_wait_s"])
         wanted = self.job["fabric"]
         if self.job["image"] or fabric.needs_engine(wanted):
-            container.prepare(keeper.call, self.data if self._caches else None, self.journal.say)
+            container.prepare(keeper.call, self.data if self._caches else None, self.log.say)
         if wanted:
-            self._network = fabric.prepare(keeper, wanted, self.journal.say)
+            self._network = fabric.prepare(keeper, wanted, self.log.say)
 
     def _pass(self, keeper: Keeper) -> None:
         """Go on as the current attempt. Raises Stopped where it is not, Failed where nobody can tell."""
@@ -143,14 +140,14 @@ class Vm:
             json.dump(self.job["order"], file)
         argv = ["-c", LOADER, PROGRAM, order]
         if image:
-            self.journal.say(f"pulling {image}")
+            self.log.say(f"pulling {image}")
             container.fetch(image, keeper.call)
         if image and not own:
             command = container.words(image, self.job["python"], argv, env, ROOT, self.home)
             env = {}
         else:
             command = [self._python(keeper), *argv]
-        out, self._lines = follow(self.journal.hear)
+        out, self._lines = follow(self.log.hear)
         try:
             self._agent = keeper.start(command, {**os.environ, **env}, self.home, out)
         finally:
@@ -176,7 +173,7 @@ class Vm:
 
     def has_a_result(self) -> bool:
         """A process stuck in the driver keeps its container, and docker with it, after the agent has gone."""
-        return self._result() is not None
+        return self.board.reports.result() is not None
 
     def spared(self) -> AbstractSet[int]:
         """What the ranks wrote last still goes into the bucket; not beside another attempt."""
@@ -191,29 +188,19 @@ class Vm:
             container.kill()  # docker's own process may have been killed beside it
         ending = keeper.endings.get(self._agent)
         self._mounts.end(keeper)
-        told = {"result": self._result()}
+        told = {"result": self.board.reports.result()}
         if ending is None:
             return told
         self._lines.join(LINES_S)
-        told["result"] = told["result"] or self._result()
+        told["result"] = told["result"] or self.board.reports.result()
         code = ending.exit_code
         if code == contract.BAD_ENVIRONMENT and told["result"] and not keeper.rules.stop:
             return {**told, "why": BOOT}  # the agents of other nodes may wait for this one's
         if code and code not in KILLED and not keeper.rules.stop and told["result"] is None:
             where = "python3 of {}".format(self.job["image"]) if self.job["image"] else "the boot image"
-            said = self.journal.last.decode("utf-8", "replace").strip()[-2000:]
+            said = self.log.last.decode("utf-8", "replace").strip()[-2000:]
             raise Failed(f"the node agent did not start with {where}, exit code {code}: {said}")
         return told
-
-    def _result(self) -> Any:
-        """What the agent found out: in its file, or its last line where ranks removed that; None: nothing."""
-        head, _, told = self.journal.last.partition(contract.RESULT_MARKER.encode())
-        path = os.path.join(self.home, "results", f"result-{self.rank}.json")
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            head, told = b"", file.read()
-        with contextlib.suppress(ValueError):
-            return None if head else json.loads(told)
-        return None
 
     def _environment(self) -> Dict[str, str]:
         """The user's variables, and where this node stands in the gang."""
@@ -224,8 +211,7 @@ class Vm:
             contract.NODE_RANK: str(self.rank),
             contract.NODE_NAMES: ",".join(job["names"]),
             contract.LOCAL_ADDR: address,
-            contract.RESULT_DIR: os.path.join(self.home, "results"),
-            contract.LOG_DIR: self.journal.ranks,
+            contract.RESULT_DIR: self.board.reports.results,
             "TMPDIR": os.path.join(self.data, "tmp"),
         }
         host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
@@ -255,13 +241,13 @@ def remove_silent(vm: Vm) -> None:
     try:
         silent = [name for name in vm.board.silent() if name != vm.name]
     except (OSError, ValueError) as error:  # a bucket may answer anything
-        vm.journal.say(f"a node that never said a word may be left: {error}", "WARNING")
+        vm.log.say(f"a node that never said a word may be left: {error}", "WARNING")
     for name in silent:
         try:
             remove(vm.job, name, accept=(404,))  # another peer was first
-            vm.journal.say(f"{name} never said a word: it is deleted", "NOTICE")
+            vm.log.say(f"{name} never said a word: it is deleted", "NOTICE")
         except (OSError, ValueError) as error:  # noqa: PERF203  # one that stays keeps no other
-            vm.journal.say(f"{name}, which never said a word, may be left: {error}", "WARNING")
+            vm.log.say(f"{name}, which never said a word, may be left: {error}", "WARNING")
 
 
 def hint(vm: Vm, error: OSError) -> str:
@@ -298,9 +284,7 @@ def main() -> None:
     try:
         run(vm)
     except OSError as error:
-        vm.journal.say(f"the bucket cannot be reached: {hint(vm, error)}", "ERROR")
-    finally:
-        vm.journal.serial.flush()
+        vm.log.say(f"the bucket cannot be reached: {hint(vm, error)}", "ERROR")
 
 
 if __name__ == "__main__":

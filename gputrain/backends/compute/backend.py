@@ -7,29 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from gputrain.backends.base import Bundle, LogPage, Machine, Request, Status
+from gputrain.backends.base import Bundle, Machine, Request, Status
 from gputrain.backends.compute import offers, preflight
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.flex_queue import FlexQueue
-from gputrain.backends.compute.logs import LogFolder, Logs
-from gputrain.backends.compute.reports import GuestReports
 from gputrain.backends.compute.request import AttemptVms, build
 from gputrain.backends.compute.settings import NAME, ComputeSettings
-from gputrain.backends.compute.status import FEW, Looks
+from gputrain.backends.compute.status import Looks
 from gputrain.backends.compute.vms import Vms
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service
 from gputrain.doctor import Checks
-from gputrain.google import Objects
-from gputrain.google.cache import Found, Pace
+from gputrain.google.cache import Found
 from gputrain.google.storage import Progress
 from gputrain.jobstore import Attempt, JobRecord
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.quota.model import QuotaSnapshot
 from gputrain.spec import TrainingSpec
-
-LOGS_S = 1.0
-"""Of many jobs that are followed, one a second has its log read."""
 
 
 class ComputeEngine(GoogleBackend[ComputeSettings]):
@@ -101,13 +95,10 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     ) -> None:  # fmt: skip
         super().__init__(locals())
         settings, calls = self._settings, Calls(access=self._access)
-        stored, queue = Objects(self._access, settings.bucket.name), FlexQueue(calls=calls)
-        reports = GuestReports(stored=stored, bucket=settings.bucket)
+        queue, reports = FlexQueue(calls=calls), self._reports
         self.poll_s = settings.poll_s
         self._calls, self._vms = calls, Vms(calls=calls, queue=queue, reports=reports)
         self._looks = Looks(calls, queue, reports, settings.service_account, settings.home_label)
-        self._logs = Logs(calls=calls, stored=stored, now=self._access.now)
-        self._turns = Pace(each_s=LOGS_S, few=FEW, now=self._access.now)
 
     @cached_property
     def supply(self) -> Supply:
@@ -149,33 +140,9 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def remove(self, machines: Sequence[Machine]) -> None:
         self._vms.remove(machines)
 
-    def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
-        """As of `Backend`, after those of the attempts before it; of many jobs by turns."""
-        folder, is_over = self._log_folder(record), self._is_over(record)
-        if not folder.attempts or not (is_over or self._turns.take(record.job_id)):
-            return LogPage(lines=(), cursor=cursor)
-        return self._logs.read(folder, cursor, is_over=is_over)
-
-    def cursor_near_end(self, record: JobRecord, lines: int) -> str:
-        folder = self._log_folder(record)
-        return self._logs.near_end(folder, lines, is_over=self._is_over(record)) if folder.attempts else ""
-
     def ssh_command(self, record: JobRecord, node_rank: int = 0) -> str:
         """As of `Backend`, through Identity-Aware Proxy."""
         return AttemptVms.of(record).ssh_command(self._settings.project, node_rank)
 
-    def _log_folder(self, record: JobRecord) -> LogFolder:
-        here = [one.id for one in record.history if one.has_run and one.option.backend == NAME]
-        vms = AttemptVms.of(record) if record.attempt is not None else None
-        return LogFolder(
-            prefix=self._settings.bucket.object_name("jobs", record.job_id, ""),
-            attempts=tuple([*here, vms.attempt] if vms else here),
-            zone=vms.zone if vms else "",
-            names=vms.names if vms else (),
-            most=TrainingSpec.from_dict(record.spec).num_nodes,
-        )
-
-    def _is_over(self, record: JobRecord) -> bool:
-        """Whether nothing more is written, as the record says or the last look saw."""
-        attempt = record.attempt
-        return record.has_ended or attempt is None or self._looks.saw_end_of(attempt.id)
+    def _saw_end_of(self, attempt_id: str) -> bool:
+        return self._looks.saw_end_of(attempt_id)

@@ -150,16 +150,6 @@ class Calls:
         found = list_all_zones(self.access, "instances", fields=fields, wanted=wanted, policy=LOOK)
         return found.listing
 
-    def serial(self, zone: str, name: str, start: int) -> Json:
-        """What a VM wrote to its serial port from an offset on, as far as the last MiB holds it.
-
-        Raises:
-            MissingError: the VM is gone, and its serial port with it.
-        """
-        url = self.url(f"zones/{zone}/instances/{name}/serialPort")
-        params = {"port": "1", "start": str(start), "fields": "contents,start,next"}
-        return self.access.get(url, action=f"read the serial port of {name}", policy=LOOK, params=params)
-
     def _list(self, collection: str, wanted: str, fields: str, policy: Policy = LOOK) -> Listing[Json]:
         params = {"filter": wanted, "maxResults": "500", "fields": fields}
         return self.access.list_all(

@@ -39,7 +39,6 @@ NEEDS: tuple[Permission, ...] = (
         "instances.list": "watch the VMs",
         "instances.get": "look at one VM",
         "instances.delete": "delete the VMs",
-        "instances.getSerialPortOutput": "read the serial port",
         "disks.create": "create the VMs' disks",
         "subnetworks.use": "put the VMs into the network",
         "zoneOperations.get": "wait for the create",

@@ -16,17 +16,18 @@ from gputrain import causes
 from gputrain.backends.agent_reports import losses
 from gputrain.backends.base import Status
 from gputrain.backends.compute.calls import Calls, ours
-from gputrain.backends.compute.causes import VmReport, has_ended_in_order, judge, of_last_made
+from gputrain.backends.compute.causes import VmReport, has_ended_in_order, judge, of_last_made, seconds_of
 from gputrain.backends.compute.flex_queue import FlexQueue, is_late, queue_ended, queue_status
-from gputrain.backends.compute.reports import GuestReports, Reports, first, last, ran_s
 from gputrain.backends.compute.request import AttemptVms
+from gputrain.backends.run_reports import Reports, RunReports, first, last, times
 from gputrain.errors import GputrainError, TransientError
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER
 from gputrain.google.cache import Cache, Recent
 from gputrain.google.forms import Json
 from gputrain.jobstore import JobRecord, Launch, Wanted
-from gputrain.keeper.status import ENDED, RUNNING
+from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
 from gputrain.times import Since
 
 FEW = 4
@@ -36,12 +37,15 @@ CALLS_A_S, BURST = 1.5, 20.0
 FRESH_S, PAGE_S = 0.5, 3.0
 """How long the list of VMs is kept: of few of them, or for each of its pages of 500."""
 PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
+NOTICE_S = 150.0
+"""From Google's word that a VM ends to its end, at most: a Spot VM's notice and its 30 s of shutdown."""
+CREATES = ("insert", "bulkInsert")
 
 
 class Looks:
     """Looks at attempts. It changes nothing; what it remembers only saves calls."""
 
-    def __init__(self, calls: Calls, queue: FlexQueue, reports: GuestReports, account: str, home: str):
+    def __init__(self, calls: Calls, queue: FlexQueue, reports: RunReports, account: str, home: str):
         self._calls, self._queue, self._reports = calls, queue, reports
         self._account, self._home = account, home
         now = calls.access.now
@@ -115,7 +119,7 @@ class Looks:
         if {vm["status"] for vm in there.values()} <= PREPARING or not self._may_ask(vms, 1):
             return heard
         for rank in (rank for rank in range(len(vms.names)) if rank == 0 or rank not in heard):
-            report = self._reports.read(vms, rank)
+            report = self._reports.read(vms.job_id, vms.attempt, rank)
             if report is not None and (report.told.has_started or rank in heard):
                 heard[rank] = report
                 self._heard.put(vms.attempt, heard)
@@ -135,7 +139,7 @@ class Looks:
             if (waits := queue_status(record, request, self._calls.access.now())) is not None:
                 return waits
             is_placed = request is not None
-        reports = {rank: one for rank in range(len(vms.names)) if (one := self._reports.read(vms, rank))}
+        reports = self._reports.read_all(vms.job_id, vms.attempt, len(vms.names))
         nodes = _nodes(vms, there, reports, is_queued=vms.is_queued)
         has_run = _has_run(nodes)
         is_launching = record.attempt is not None and record.attempt.state is Launch.LAUNCHING
@@ -271,3 +275,22 @@ def _has_run(nodes: Sequence[VmReport]) -> bool:
 
 def _raw(nodes: Sequence[VmReport]) -> dict[str, Any]:
     return {"nodes": [attrs.asdict(node, recurse=False) for node in nodes]}
+
+
+def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> float:
+    """Seconds that an attempt has taken of the time limit: rather too many than too few.
+
+    A VM that Google took may never have written when it began or ended; then Google's operations on it tell,
+    with all the notice that it may have had. What it waited in Google's queue was free.
+    """
+    operations = [(one.get("operationType") in CREATES, one) for node in nodes for one in node.operations]
+    moments = [(is_create, seconds_of(one.get("insertTime"))) for is_create, one in operations]
+    starts = times(reports.values(), WAITING)
+    if not starts and record.attempt is not None and record.attempt.option.model != "flex-start":
+        starts = [at for is_create, at in moments if is_create and at]
+    untold = any(not node.told.is_over for node in nodes)
+    ends = times(reports.values(), ENDED)
+    ends += [at + NOTICE_S for is_create, at in moments if untold and not is_create and at]
+    ends = ends or [one.seen_at for one in reports.values()]
+    took_s = max(0.0, max(ends) - min(starts)) if starts and ends else 0.0
+    return min(took_s, TrainingSpec.from_dict(record.spec).max_run_duration.total_seconds())

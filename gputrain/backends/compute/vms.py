@@ -30,9 +30,9 @@ from gputrain.backends.compute.calls import (
     raise_first,
 )
 from gputrain.backends.compute.flex_queue import STATUS, FlexQueue
-from gputrain.backends.compute.reports import GuestReports
 from gputrain.backends.compute.request import MODELS, AttemptVms
 from gputrain.backends.compute.settings import NAME
+from gputrain.backends.run_reports import RunReports
 from gputrain.catalog import Price
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.google import (
@@ -72,7 +72,7 @@ class Vms:
 
     calls: Calls
     queue: FlexQueue
-    reports: GuestReports
+    reports: RunReports
 
     def launch(self, request: Request) -> str:
         """As of `Backend`: returns once all VMs are there, or wait in Google's queue; the zone."""
@@ -153,7 +153,7 @@ class Vms:
         self._delete(vms, {name: vm for name, vm in there.items() if name not in saving})
 
     def _saves(self, vms: AttemptVms, name: str) -> bool:
-        report = self.reports.read(vms, vms.names.index(name))
+        report = self.reports.read(vms.job_id, vms.attempt, vms.names.index(name))
         return report is not None and report.told.has_started and not report.told.is_over
 
     def remove_all(self, vms: AttemptVms) -> None:

@@ -12,13 +12,12 @@ from gputrain.backends.base import Bundle, LogPage, Machine, Request, Status
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import launch, logs, offers, preflight
 from gputrain.backends.vertex.api import JobService
-from gputrain.backends.vertex.request import claim_of, custom_job, image_of, to_gcloud
+from gputrain.backends.vertex.request import custom_job, image_of, to_gcloud
 from gputrain.backends.vertex.settings import NfsMount, ReductionServer, VertexSettings
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
 from gputrain.doctor import Checks
-from gputrain.entrypoint import contract
 from gputrain.google import Api
 from gputrain.google.cache import Found, Pace, Recent
 from gputrain.google.registry import by_digest, resolve_digest
@@ -93,7 +92,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         self._jobs = JobService(access=self._access)
         self._unanswered: Recent[str, bool] = Recent()
         self._looks = Looks(self._jobs, self._settings)
-        self._turns = Pace(each_s=logs.CALL_S, now=self._access.now)
+        self._reads = Pace(each_s=logs.CALL_S, now=self._access.now)
 
     @classmethod
     def from_gcloud(cls, config: str | Mapping[str, Any], **arguments: Any) -> VertexAI:
@@ -154,17 +153,32 @@ class VertexAI(GoogleBackend[VertexSettings]):
         launch.terminate(self._jobs, record, grace_s)
 
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
+        """As of `Backend`. From Cloud Logging for an image as it is, or where a job ended before it wrote."""
+        if not cursor.startswith("{") and not self._is_as_it_is(record):
+            page = super().logs(record, cursor)
+            is_empty = not page.lines and page.cursor in ("", self._run_logs(record).begin)
+            if not is_empty or not self._run_logs(record).is_over:
+                return page
+            cursor = ""
         seen = self._job_of(record)
         is_continued = logs.is_continued(cursor)
         if seen is None or not (
-            record.has_ended or self._turns.take(record.job_id, is_continued=is_continued)
+            record.has_ended or self._reads.take(record.job_id, is_continued=is_continued)
         ):
             return LogPage(lines=(), cursor=cursor)
         return logs.read(self._access, seen, cursor)
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
+        if not self._is_as_it_is(record):
+            return super().cursor_near_end(record, lines)
         seen = self._job_of(record)
         return "" if seen is None else logs.near_end(self._access, seen, lines)
+
+    def _is_as_it_is(self, record: JobRecord) -> bool:
+        return TrainingSpec.from_dict(record.spec).runs_image
+
+    def _saw_end_of(self, attempt_id: str) -> bool:
+        return self._looks.saw_end_of(attempt_id)
 
     def machines(self, job_id: str = "") -> tuple[Machine, ...]:
         """As of `Backend`: the jobs of this bucket that have not ended."""
@@ -172,11 +186,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def remove(self, machines: Sequence[Machine]) -> None:
         launch.remove(self._jobs, machines)
-
-    def _stacks_prefix(self, record: JobRecord) -> str:
-        assert record.attempt is not None, "it has an attempt"
-        claim = claim_of(self._settings.code_bucket, record.job_id, record.attempt.id)
-        return f"{claim}-{contract.STACKS_ASK}"  # where the prelude of a container looks
 
     def _job_of(self, record: JobRecord) -> SeenJob | None:
         """The job whose lines are wanted, without a look at it; None before there is one."""

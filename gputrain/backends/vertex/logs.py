@@ -1,4 +1,7 @@
-"""Log lines of a job from Cloud Logging: in order, none twice, late ones included."""
+"""Log lines from Cloud Logging: of images as they are, of jobs that wrote nothing, and of Vertex AI itself.
+
+In order, none twice, late ones included.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from gputrain.backends.agent_reports import read_result, whole
+from gputrain.backends.agent_reports import whole
 from gputrain.backends.base import LogLine, LogPage
 from gputrain.backends.vertex.states import SeenJob
-from gputrain.entrypoint import contract
 from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient, filter_text
 from gputrain.google.errors import ErrorDetails, classify
@@ -87,19 +89,6 @@ def near_end(access: GoogleClient, seen: SeenJob, lines: int) -> str:
     return json.dumps({"since": since.isoformat(), "known": {}, "page": ""})
 
 
-def results(access: GoogleClient, seen: SeenJob) -> list[Mapping[str, Any]]:
-    """The result documents that the node agents of the last attempt wrote as their last lines."""
-    wanted = f"{_filter(seen)} AND (textPayload:{_MARKER} OR jsonPayload.message:{_MARKER})"
-    body = _entries(access, wanted, "timestamp desc", 100, "")
-    newest: dict[int, Mapping[str, Any]] = {}
-    for entry in body.get("entries", ()):
-        line = _line(entry)
-        document = _document(line.message) if line.rank is None else None  # a rank may run jobs of its own
-        if document is not None:
-            newest.setdefault(document.get(contract.R_NODE_RANK, 0), document)
-    return list(newest.values())
-
-
 def are_empty(access: GoogleClient, seen: SeenJob) -> bool:
     """True where not a single line of the job's replicas came; the service writes a few of its own."""
     wanted = f'{_filter(seen)} AND resource.labels.task_name!="service"'
@@ -113,9 +102,6 @@ def of_service(access: GoogleClient, seen: SeenJob) -> str:
     said = [_line(entry).message for entry in entries]
     refusals = (one for one in said if classify(ErrorDetails(message=one)))
     return next(refusals, said[0] if said else "")
-
-
-_MARKER = filter_text(contract.RESULT_MARKER.strip())
 
 
 def _filter(seen: SeenJob) -> str:
@@ -132,16 +118,6 @@ def _entries(access: GoogleClient, wanted: str, order: str, size: int, token: st
     }
     url = access.url(Api.LOGGING) + "/v2/entries:list"
     return access.post(url, action="read the logs", json=body, policy=LOOK)
-
-
-def _document(message: str) -> Mapping[str, Any] | None:
-    head, marker, text = message.partition(contract.RESULT_MARKER)
-    if not marker or head.strip():
-        return None
-    try:
-        return read_result(json.loads(text)) or None
-    except (ValueError, RecursionError):  # a script may print what looks like it
-        return None
 
 
 def _line(entry: Mapping[str, Any]) -> LogLine:

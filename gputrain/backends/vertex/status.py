@@ -15,8 +15,9 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.agent_reports import asked_by, first_cause, read_result, silence
+from gputrain.backends.agent_reports import asked_by, first_cause, silence
 from gputrain.backends.base import Status
+from gputrain.backends.run_reports import RunReports
 from gputrain.backends.vertex import logs
 from gputrain.backends.vertex.api import PAGE_SIZE, JobService
 from gputrain.backends.vertex.launch import find, get, living_filter, named, region_of, resource_of
@@ -31,6 +32,7 @@ from gputrain.google import GoogleClient, Objects
 from gputrain.google.cache import Cache, Pace, Recent
 from gputrain.jobstore import Attempt, JobRecord, Wanted
 from gputrain.lifecycle import Failure, State
+from gputrain.spec import TrainingSpec
 
 FEW = 2
 """Up to so many jobs of a region are looked at one by one, which is the faster way to see their end."""
@@ -152,11 +154,15 @@ class Looks:
             found.setdefault(one.attempt, []).append(one)
         return found
 
+    @property
+    def _reports(self) -> RunReports:
+        bucket = self._settings.code_bucket
+        return RunReports(stored=Objects(self._jobs.access, bucket.name), bucket=bucket)
+
     def _holder(self, record: JobRecord) -> str:
         """The number of the job that holds the attempt's claim; empty where none does."""
-        bucket = self._settings.code_bucket
-        objects = Objects(self._jobs.access, bucket.name)
-        text = objects.read_range(claim_of(bucket, record.job_id, _attempt(record).id), 0, 100)
+        name = claim_of(self._settings.code_bucket, record.job_id, _attempt(record).id)
+        text = self._reports.stored.read_range(name, 0, 100)
         number = _NUMBER.match(text.decode("utf-8", "replace"))
         return number[0] if number else ""
 
@@ -175,7 +181,7 @@ class Looks:
                 return attrs.evolve(plain, exit_code=0)
             message = f"job {holder} of the same attempt has run, and is not there any more"
             return _failed(attrs.evolve(plain, state=State.FAILED), causes.VANISHED, message)
-        documents, note = self._documents(seen)
+        documents, note = self._documents(record, seen)
         reported = first_cause(documents) or _stopped(documents)
         if state is State.FAILED:
             return self._failure(seen, plain, reported, note)
@@ -207,7 +213,11 @@ class Looks:
             exit_code=failure.exit_code,
         )
 
-    def _documents(self, seen: SeenJob) -> tuple[list[Document], str]:
+    def saw_end_of(self, attempt_id: str) -> bool:
+        """Whether an attempt was seen to be over, whatever its record says yet."""
+        return any(self._ends.get((attempt_id, wanted)) for wanted in Wanted)
+
+    def _documents(self, record: JobRecord, seen: SeenJob) -> tuple[list[Document], str]:
         """The agents' result documents, and why there are none.
 
         The code of a failed job may have run though it was never RUNNING: it ended before that was reported.
@@ -215,8 +225,10 @@ class Looks:
         if seen.started_at is None and state_of(seen) not in (State.FAILED, State.SUCCEEDED):
             return [], ""
         try:
-            documents = [read_result(one) for one in logs.results(self._jobs.access, seen)]
-            is_empty = seen.started_at and not documents and logs.are_empty(self._jobs.access, seen)
+            nodes = TrainingSpec.from_dict(record.spec).num_nodes
+            reports = self._reports.read_all(record.job_id, _attempt(record).id, nodes)
+            documents = [one.told.result for _, one in sorted(reports.items()) if one.told.result]
+            is_empty = seen.started_at and not reports and logs.are_empty(self._jobs.access, seen)
         except AccessError as error:
             return [], f"its logs could not be read: {error.what}. {error.fix}"
         return documents, NO_LOGS if is_empty else ""

@@ -108,7 +108,7 @@ def test_ranks_in_the_containers_of_two_vms_find_each_other(cloud, submit):
     shared = [int(row.split()[-1]) for row in said(job).splitlines() if row.startswith("shared MiB:")]
     assert min(shared) > 1024  # the VM's own, where a container's usual 64 MiB end a data loader
     until(lambda: not cloud.compute.vms)
-    assert {"node-0.log", "node-1.log", "status-0.json", "status-1.json", "rank-3.log"} <= set(stored(cloud))
+    assert {"0-000000000000000", "1-000000000000000", "status-0.json", "status-1.json"} <= set(stored(cloud))
     seen = cloud.registry.seen
     assert {who for who, path, status in seen if "/blobs/" in path and status == 200} == {ACCOUNT}
     asked = {path.rpartition("/")[2] for who, path, _ in seen if who == ACCOUNT and "/manifests/" in path}

@@ -96,7 +96,7 @@ class World:
         job = self.jobs[name]
         attempt = job.machines[0].split("-")[-2]
         folder = f"jobs/{job.id}/{attempt}/"
-        log, record = f"{folder}node-0.log", f"records/{job.id}.json"
+        log, record = f"{folder}logs/0-000000000000000", f"records/{job.id}.json"
         return {"status": f"{folder}status-0.json", "log": log, "record": record}
 
     def put(self, name, data):

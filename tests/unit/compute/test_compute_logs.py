@@ -1,4 +1,4 @@
-"""Lines from serial ports and log objects as one stream: in order, none twice, losses told by the byte."""
+"""The log of a job from the parts that its nodes write: in order, none twice."""
 
 import json
 
@@ -6,29 +6,26 @@ import pytest
 
 from gputrain.entrypoint import contract
 from gputrain.google import Objects
+from gputrain.job.logs import LogReader
 from gputrain_emulator.clock import zulu_time
 from tests.unit.compute.test_compute_causes import result
 
-PREFIX = "Nov 20 12:00:00 host google_metadata_script_runner[2]: startup-script: "
-
 
 class Guest:
-    """Writes as the guest does: into its log, and to its serial port after the offset."""
+    """Writes as a node does: the parts of its log, each time the last one anew."""
 
     def __init__(self, jobs, rank):
-        self.jobs, self.rank, self.log = jobs, rank, b""
+        self.jobs, self.rank, self.part_at, self.part = jobs, rank, 0, b""
 
-    def say(self, text, *, is_serial=True, ahead_s=0):
+    def say(self, text, *, ahead_s=0):
         stamp = zulu_time(self.jobs.cloud.clock.now() + ahead_s)
         line = json.dumps({"severity": "INFO", "message": text, "rank": self.rank, "time": stamp})
-        self.log += line.encode() + b"\n"
-        if is_serial:
-            name = self.jobs.names()[self.rank]
-            self.jobs.cloud.serial(name, f"{PREFIX}gputrain:{len(self.log)}:{line}\r\n")
-
-    def send(self):
-        name = f"jobs/bert/{self.jobs.record().attempt.id}/node-{self.rank}.log"
-        Objects(self.jobs.backend._access, "my-bucket").write(name, self.log, if_generation=None)
+        if len(self.part) >= contract.LOG_PART_BYTES:
+            self.part_at, self.part = self.part_at + len(self.part), b""
+        self.part += line.encode() + b"\n"
+        part = contract.LOG_PART.format(node_rank=self.rank, offset=self.part_at)
+        name = f"jobs/bert/{self.jobs.record().attempt.id}/{part}"
+        Objects(self.jobs.backend._access, "my-bucket").write(name, self.part, if_generation=None)
 
 
 @pytest.fixture
@@ -53,7 +50,6 @@ def read(jobs, cursor=""):
 def end(jobs, guests):
     """The job ends, its logs are whole, and a look sees it; nobody has written it down yet."""
     for guest in guests:
-        guest.send()
         done = result("done", 0, node_rank=guest.rank)
         jobs.say(guest.rank, "ended", exit_code=0, result=done)
     assert jobs.look().is_over
@@ -66,37 +62,35 @@ def test_lines_of_all_nodes_come_in_order_and_none_twice(cloud, jobs, guests):
         cloud.clock.advance(0.4)
         more, cursor = read(jobs, cursor)
         said += more
-    cloud.clock.advance(5)
+    cloud.clock.advance(11)
     assert said + read(jobs, cursor)[0] == [f"line {number}" for number in range(20)]
 
 
-def test_a_gap_in_the_ring_is_told_by_the_byte(cloud, jobs, guests):
-    guests[0].say("first")
-    cloud.clock.advance(5)
-    page = page_of(jobs)
-    lost_from = len(guests[0].log)
-    for number in range(12):
-        guests[0].say(f"{number} " + "x" * 100_000)
-    cloud.clock.advance(5)
-    after = page_of(jobs, page.cursor)
-    shown = [int(line.message.split()[0]) for line in after.lines]
-    assert shown == list(range(shown[0], 12))
-    assert shown[0] > 0
-    lost = sum(len(line) + 1 for line in guests[0].log[lost_from:].split(b"\n")[: shown[0]])
-    assert after.missed_bytes == lost
-
-
-def test_the_log_object_goes_on_where_the_port_ended(cloud, jobs, guests):
-    guests[0].say("seen on the port")
-    cloud.clock.advance(5)
-    _, cursor = read(jobs)
-    guests[0].say("only in the object", is_serial=False)
-    guests[1].say("of the other node", is_serial=False)
+def test_what_comes_last_is_read_though_the_job_has_ended(cloud, jobs, guests):
+    guests[0].say("seen while it ran")
+    cloud.clock.advance(15)
+    said, cursor = read(jobs)
+    guests[0].say("the last word")
+    guests[1].say("of the other node")
     end(jobs, guests)
     after, cursor = read(jobs, cursor)
-    assert sorted(after) == ["of the other node", "only in the object"]
+    assert (said, sorted(after)) == (["seen while it ran"], ["of the other node", "the last word"])
     assert read(jobs, cursor)[0] == []
-    assert sorted(read(jobs)[0]) == ["of the other node", "only in the object", "seen on the port"]
+
+
+def test_the_last_lines_are_exact_over_nodes_and_parts(cloud, jobs, guests, monkeypatch):
+    monkeypatch.setattr("gputrain.backends.run_reports.LOG_PART_BYTES", 500)
+    monkeypatch.setattr(contract, "LOG_PART_BYTES", 500)
+    for number in range(60):
+        guests[number % 5 // 4].say(f"line {number}")
+        cloud.clock.advance(1)
+    end(jobs, guests)
+    for count in (1, 7, 30):
+        cursor = jobs.backend.cursor_near_end(jobs.record(), count)
+        assert read(jobs, cursor)[0][-count:] == [f"line {number}" for number in range(60 - count, 60)]
+        assert len(read(jobs, cursor)[0]) <= 2 * count
+    assert jobs.backend.cursor_near_end(jobs.record(), 100) == ""
+    assert read(jobs)[0] == [f"line {number}" for number in range(60)]
 
 
 @pytest.mark.parametrize("ahead_s", [7200, -7200])
@@ -107,23 +101,28 @@ def test_a_node_whose_clock_is_hours_off_is_read_while_it_runs_and_holds_up_nobo
     for number in range(10):
         guests[0].say(f"right {number}")
         guests[1].say(f"wrong {number}", ahead_s=ahead_s)
-        cloud.clock.advance(5)
+        cloud.clock.advance(11)
         more, cursor = read(jobs, cursor)
         said += more
         assert {f"right {number}", f"wrong {number}"} <= set(said)
     assert len(said) == 20
 
 
+def follow(jobs, reader):
+    """What a reader shows who looks again now."""
+    pages = reader.pages(jobs.backend, jobs.record())
+    return [line.message for page in pages for line in page]
+
+
 def test_lines_come_once_and_go_on_with_the_next_attempt(cloud, jobs, guests):
-    first = jobs.record().attempt
+    first, reader = jobs.record().attempt, LogReader()
     for number in range(6):
         guests[number % 2].say(f"line {number}")
         cloud.clock.advance(2)
+    cloud.clock.advance(10)
     said, cursor = read(jobs)
-    assert said == [f"line {number}" for number in range(6)]
+    assert said == [f"line {number}" for number in range(6)] == follow(jobs, reader)
     guests[0].say("the last")
-    for guest in guests:
-        guest.send()
     for name in first.names:
         cloud.host_error(name)
     jobs.pass_by(120)
@@ -131,9 +130,9 @@ def test_lines_come_once_and_go_on_with_the_next_attempt(cloud, jobs, guests):
     cloud.clock.advance(60)
     guests = [Guest(jobs, rank) for rank in range(2)]
     guests[1].say("again")
-    cloud.clock.advance(5)
+    cloud.clock.advance(11)
     more, cursor = read(jobs, cursor)
-    assert more == ["the last", "again"]
+    assert more == ["the last", "again"] == follow(jobs, reader)
     assert read(jobs)[0] == [*said, *more]
     assert cursor.startswith(f"{jobs.record().attempt.id}/")
     end(jobs, guests)

@@ -9,7 +9,8 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.causes import VmReport, seconds_of
 from gputrain.backends.compute.networking import needs_internet as needed
 from gputrain.backends.compute.preflight import _lets_in as lets_in_of
-from gputrain.backends.compute.reports import Report, ran_s
+from gputrain.backends.compute.status import ran_s
+from gputrain.backends.run_reports import Report
 from gputrain.jobstore import Attempt, JobRecord, Option
 from gputrain.keeper.status import SCHEMA
 from gputrain.spec import TrainingSpec

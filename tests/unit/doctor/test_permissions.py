@@ -51,8 +51,6 @@ def story(cloud, backend, code):
     assert [one.uri for one in trainer.jobs()] == [job.uri]
     if backend.name == "compute":
         cloud.clock.advance(60)
-        cloud.serial(job.machines[0], "hello\n")
-        list(job.logs())
         cloud.preempt(job.machines[0])
         cloud.clock.advance(300)
         look(job)
@@ -67,6 +65,8 @@ def story(cloud, backend, code):
         cloud.clock.advance(1000)
         look(full)
         full.supervise()
+        job.refresh()
+        list(job.logs())
 
 
 @pytest.mark.parametrize("kind", present.CLOUDS)

@@ -3,8 +3,8 @@
 import pytest
 
 from gputrain.keeper import mounts
-from gputrain.keeper.journal import Journal
 from gputrain.keeper.keeper import Failed, Keeper, Stopped
+from gputrain.keeper.log import NodeLog
 from gputrain.keeper.mounts import Mounts
 from gputrain.keeper.rules import Rules
 from gputrain.keeper.status import SHUTDOWN
@@ -39,7 +39,7 @@ def mount(tmp_path, monkeypatch):
             program.chmod(0o755)
         site = Site()
         site.said = said
-        made = Mounts(JOB, str(tmp_path / "data"), Journal(str(tmp_path), 0))
+        made = Mounts(JOB, str(tmp_path / "data"), NodeLog(str(tmp_path), 0))
         return made.folder(Keeper(site, site), "gs://other/ckpt")
 
     return run

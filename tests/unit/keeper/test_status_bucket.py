@@ -1,7 +1,6 @@
 """A board in a bucket that refuses, answers with half of it, or is given what no object can be called."""
 
 import json
-import os
 import threading
 import time
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import Bucket, CallFailed
 from gputrain.keeper import bucket
-from gputrain.keeper.journal import Journal
+from gputrain.keeper.log import NodeLog
 from gputrain.keeper.status import (
     ABSENT,
     BOOT,
@@ -38,14 +37,14 @@ class Node:
     """The board of node 0 of a job, and the bucket as others see it."""
 
     def __init__(self, cloud, home):
-        self.cloud, self.journal, self.write = cloud, Journal(str(home), 0), Records(cloud).write
+        self.cloud, self.log, self.write = cloud, NodeLog(str(home), 0), Records(cloud).write
         self.there = Bucket(cloud.endpoints.storage, "my-bucket")
         self.job = {
             "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/bert/",
             "record": "records/bert.json", "attempt": OURS.attempt.id, "names": ["a"], "job_id": "bert",
             "boot_wait_s": 900, "is_queued": False, "zone": "z",
         }  # fmt: skip
-        self.board = bucket.StatusBucket(self.job, 0, self.journal)
+        self.board = bucket.StatusBucket(self.job, 0, self.log)
         self.write(OURS)
 
     def read(self, name):
@@ -54,25 +53,9 @@ class Node:
 
 @pytest.fixture
 def node(cloud, tmp_path, monkeypatch):
-    monkeypatch.setattr(bucket, "FIRST_S", 0.05)
-    monkeypatch.setattr(bucket, "EVERY_S", 0.05)
+    for name in ("FIRST_S", "EVERY_S", "TICK_S"):
+        monkeypatch.setattr(bucket, name, 0.05)
     return Node(cloud, tmp_path)
-
-
-def test_what_a_rank_calls_its_log_keeps_no_cancel_from_being_heard(node, tmp_path):
-    os.mkdir(node.journal.ranks)
-    with open(os.fsencode(node.journal.ranks) + b"/x\xff.log", "wb") as file:
-        file.write(b"no rank's")
-    with open(os.path.join(node.journal.ranks, "rank-1.log"), "wb") as file:
-        file.write(b"mine")
-    os.mkfifo(os.path.join(node.journal.ranks, "rank-0.log"))
-    node.board.tell({"phase": "starting"})
-    node.journal.say("a line")
-    until(lambda: node.read("rank-1.log") == b"mine")
-    node.write(OURS.cancel())
-    until(lambda: node.board.word() == CANCELLED)
-    node.board.last({**ENDED, "why": CANCELLED})
-    assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
 
 
 def test_an_answer_that_is_none_of_storages_ends_no_board(node):
@@ -87,7 +70,7 @@ def test_a_status_that_was_refused_is_told_again_and_the_refusal_said_once(node)
     node.cloud.fail("storage.objects.insert", faults.server_error(403), times=3)
     node.board.tell({"phase": "running"})
     until(lambda: node.read("status-0.json") is not None)
-    with open(node.journal._path) as log:
+    with open(node.log.path) as log:
         assert log.read().count("cannot be written") == 1
 
 
@@ -131,28 +114,24 @@ def asked(node, monkeypatch, answers):
     return names
 
 
-def some_logs(node):
-    os.mkdir(node.journal.ranks)
-    for rank in range(9):
-        with open(os.path.join(node.journal.ranks, f"rank-{rank}.log"), "w") as log:
-            log.write("a line")
+LOG = "logs/0-000000000000000"
 
 
-def test_a_bucket_that_does_not_answer_is_told_the_end_before_it_is_asked_for_each_log(node, monkeypatch):
-    some_logs(node)
+def test_a_bucket_that_does_not_answer_is_told_the_end_before_it_is_asked_for_the_log(node, monkeypatch):
+    node.log.hear(b"a line\n")
     names = asked(node, monkeypatch, 1)
     node.board.last({**ENDED, "why": CANCELLED})
     assert names.index("status-0.json") == 1
-    assert node.read("rank-8.log") == b"a line"
+    assert node.read(LOG).startswith(b"a line\n")
     assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
 
 
 def test_the_end_of_a_node_whose_plug_is_pulled_is_told_before_its_log(node, monkeypatch):
-    some_logs(node)
+    node.log.hear(b"a line\n")
     names = asked(node, monkeypatch, 0)
     node.board.last({**ENDED, "why": SHUTDOWN})
     assert names.index("status-0.json") == 0
-    assert node.read("rank-8.log") == b"a line"
+    assert node.read(LOG) == b"a line\n"
 
 
 def test_what_goes_on_answering_as_no_bucket_does_keeps_no_vm(node):
@@ -164,14 +143,14 @@ def test_what_goes_on_answering_as_no_bucket_does_keeps_no_vm(node):
 
 
 def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(node, monkeypatch):
-    some_logs(node)
-    monkeypatch.setattr(bucket, "open", opener("rank-3.log"), raising=False)
+    node.log.hear(b"a line\n")
+    monkeypatch.setattr("gputrain.keeper.log.open", opener("node.log"), raising=False)
     began = time.monotonic()
     node.board.last({**ENDED, "why": CANCELLED})
     assert time.monotonic() - began < bucket.LAST_S / 2
-    assert node.read("rank-8.log") == b"a line"
-    with open(node.journal._path) as log:
-        assert log.read().count("rank-3.log could not be sent: [Errno 5]") == 1
+    assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
+    with open(node.log.path) as log:
+        assert log.read().count("the log could not be sent: [Errno 5]") == 1
 
 
 @pytest.fixture
@@ -180,13 +159,13 @@ def long_log(node, monkeypatch):
     put, begun, go_on = node.board._bucket.put, threading.Event(), threading.Event()
 
     def slow(name, *words, **how):
-        if name.endswith(".log"):
+        if "/logs/" in name:
             begun.set()
             assert go_on.wait(60)
         return put(name, *words, **how)
 
     monkeypatch.setattr(node.board._bucket, "put", slow)
-    node.journal.say("a line")
+    node.log.say("a line")
     yield begun, go_on
     go_on.set()
 
@@ -203,7 +182,7 @@ def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_w
     until(lambda: json.loads(node.read("status-0.json"))["phase"] == "ended")
     go_on.set()
     ending.join()
-    assert b"a line" in node.read("node-0.log")
+    assert b"a line" in node.read(LOG)
 
 
 def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(node, long_log):
@@ -226,8 +205,8 @@ def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):
     node.there.put(FOLDER + "status-0.json", b"{}")
     node.cloud.fail("compute.instances.delete", faults.server_error(403), times=1)
     job = {"compute": node.cloud.endpoints.compute, "project": "my-project", "zone": "us-central1-a"}
-    remove_silent(SimpleNamespace(job=job, name="a", board=node.board, journal=node.journal))
-    with open(node.journal._path) as log:
+    remove_silent(SimpleNamespace(job=job, name="a", board=node.board, log=node.log))
+    with open(node.log.path) as log:
         told = log.read()
     assert "b, which never said a word, may be left" in told
     assert "c never said a word: it is deleted" in told  # Compute Engine says 404: another peer was first

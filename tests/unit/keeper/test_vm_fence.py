@@ -7,8 +7,8 @@ import pytest
 
 from gputrain.entrypoint.cloud import Bucket
 from gputrain.keeper import bucket, fence
-from gputrain.keeper.journal import Journal
 from gputrain.keeper.keeper import Failed, Stopped
+from gputrain.keeper.log import NodeLog
 from gputrain.keeper.rules import ASK, KILL, NOTHING, Rules
 from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN, SUPERSEDED
 from gputrain.keeper.vm import Vm
@@ -28,13 +28,13 @@ class Node:
     def __init__(self, cloud, home):
         self.write = Records(cloud).write
         self.there = Bucket(cloud.endpoints.storage, "my-bucket")
-        self.journal = Journal(str(home), 0)
+        self.log = NodeLog(str(home), 0)
         self.job = {
             "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/bert/",
             "record": "records/bert.json", "attempt": "k3x9q2ab", "names": ["a", "b"], "job_id": "bert",
             "boot_wait_s": 900, "is_queued": False,
         }  # fmt: skip
-        self.board = bucket.StatusBucket(self.job, 0, self.journal)
+        self.board = bucket.StatusBucket(self.job, 0, self.log)
         self.keeper = SimpleNamespace(rules=Rules(float("inf"), "", 5.0), sleep=lambda _: None)
 
     def boot(self):
@@ -48,7 +48,7 @@ class Node:
 
 @pytest.fixture
 def node(cloud, tmp_path, monkeypatch, at_once):
-    for name in ("FIRST_S", "EVERY_S"):
+    for name in ("FIRST_S", "EVERY_S", "TICK_S"):
         monkeypatch.setattr(bucket, name, 0.02)
     for name in ("DENIED_FOR_S", "SILENT_FOR_S"):
         monkeypatch.setattr(fence, name, 0.0)
@@ -111,7 +111,7 @@ def test_of_a_superseded_vm_the_bucket_gets_its_end_alone(node):
     node.write(OTHER)
     node.board.tell({"phase": "running"})
     until(lambda: node.board.word() == SUPERSEDED)
-    node.journal.say("a line")
+    node.log.say("a line")
     node.board.tell({"phase": "stopping"})
     node.board.last({"phase": "ended", "why": SUPERSEDED, "message": ""})
     assert node.names() == {"status-0.json"}

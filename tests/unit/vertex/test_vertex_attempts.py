@@ -8,13 +8,13 @@ import attrs
 import pytest
 
 from gputrain.errors import PermissionDeniedError, TransientError
-from gputrain.google import Objects, PartialListError
+from gputrain.google import PartialListError
 from gputrain.jobstore import Launch, RecordError
 from gputrain.lifecycle import State
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import Ending, Fate, State as Theirs
-from tests.unit.vertex.runs import REGIONS, result
+from tests.unit.vertex.runs import REGIONS, tell
 
 CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list", "get"))
 FULL = ApiError(429, "Resources are insufficient in region: us-central1. Please try a different region.")
@@ -202,7 +202,7 @@ def test_a_cancelled_job_that_left_with_0_succeeded_only_if_it_was_done(
     process.cancel(job_id=job_id)
     claim(made()[-1])
     if said:
-        vertex.write_log(made()[-1], "workerpool0-0", result(**said))
+        tell(process.backend, made()[-1], said)
     vertex.put(made()[-1], Theirs.SUCCEEDED)
     assert process.until_over(job_id).result == expected
 
@@ -296,17 +296,6 @@ def test_a_job_of_another_attempt_is_not_ended(runs, made, forever):
     assert by_job == {"bert": Theirs.CANCELLING, "gpt": Theirs.PENDING}
 
 
-def test_ranks_are_asked_where_they_stand_beside_the_claim(runs, cloud, make):
-    process = runs()
-    record = process.submit().record
-    process.backend.ask_for_stacks(record, "n0")
-    prefix = f"jobs/bert/{record.attempt.id}/claim-stacks"
-    objects = Objects(make()._access, "my-bucket")
-    assert objects.read(prefix).content == b"n0"
-    objects.write(f"{prefix}-n0-1.json", b'{"ranks": [{"rank": 3, "trace": "x"}]}', if_generation=0)
-    assert process.backend.stacks(record, "n0")[1][0]["rank"] == 3
-
-
 def test_a_look_at_200_jobs_is_a_few_calls_and_one_that_ended_is_seen(runs, there, cloud):
     process = runs()
     record, home = process.submit().record, process.backend._settings.home_label
@@ -322,7 +311,7 @@ def test_a_look_at_200_jobs_is_a_few_calls_and_one_that_ended_is_seen(runs, ther
     found = process.backend.inspect_many(records)
     calls = Counter(one.method for one in cloud.requests[asked:])
     reads = calls.pop("logging.entries.list")
-    assert calls == {LIST: 2, GET: 1, "storage.objects.get": 1}  # 200 jobs on two pages
+    assert calls == {LIST: 2, GET: 1, "storage.objects.get": 2}  # 200 jobs on two pages
     assert reads <= 3, "why jobs wait is read for few at a time"
     assert (len(found), found["bert-7"].state) == (200, State.FAILED)
     assert {one.exists for one in found.values()} == {True}

@@ -10,7 +10,7 @@ from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import State as Theirs
 from tests.support.clouds import REGION
-from tests.unit.vertex.runs import result
+from tests.unit.vertex.runs import tell
 
 ENTRIES, GET = "logging.entries.list", "aiplatform.customJobs.get"
 PENDS, RUNS, DONE = Theirs.PENDING, Theirs.RUNNING, Theirs.SUCCEEDED
@@ -34,33 +34,35 @@ def look(make):
         attempt = Attempt(
             id="a0000000", option=option, names=("bert-1-a0000000-0",), state=Launch.LAUNCHED, handle=job.name
         )
-        record, attempts = JobRecord(job_id="bert-1", spec={}, attempt=attempt), make(**settings)
+        spec = {"script": "train.py"}
+        record, attempts = JobRecord(job_id="bert-1", spec=spec, attempt=attempt), make(**settings)
         return lambda: attempts.inspect_many([record])["bert-1"]
 
     return build
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "has_begun", "kind", "message"),
+    ("told", "line", "error", "has_begun", "kind", "message"),
     [
-        ([result(**RAISED)], "", True, "exception", "nan"),
-        ([result(**RAISED)], "", False, "exception", "nan"),  # it ended before it was said to run
-        ([result(**RAISED)], "Internal error occurred", True, "exception", "nan"),
-        (["hello"], "Internal error occurred", True, "internal", "Internal error occurred"),
-        ([], "Internal error occurred", True, "internal", f"Internal error occurred ({NO_LOGS})"),
-        ([], "Internal error occurred", False, "internal", "Internal error occurred"),
-        ([result(state=contract.STATE_STOPPED)], "x", True, "stopped", SAVED),
-        ([result(state="failed")], "x", True, "unknown", "x"),
-        ([result(**RAISED), "later"], "x", True, "exception", "nan"),
-        ([f"{result(**RAISED)} broken"], "x", True, "unknown", "x"),
+        (RAISED, "", "", True, "exception", "nan"),
+        (RAISED, "", "", False, "exception", "nan"),  # it ended before it was said to run
+        (RAISED, "hello", "Internal error occurred", True, "exception", "nan"),
+        (None, "hello", "Internal error occurred", True, "internal", "Internal error occurred"),
+        (None, "", "Internal error occurred", True, "internal", f"Internal error occurred ({NO_LOGS})"),
+        (None, "", "Internal error occurred", False, "internal", "Internal error occurred"),
+        ({"state": contract.STATE_STOPPED}, "", "x", True, "stopped", SAVED),
+        ({"state": "failed"}, "", "x", True, "unknown", "x"),
+        ([1], "", "x", True, "unknown", "x"),
     ],
 )
 def test_a_failure_is_told_by_the_ranks_before_the_service(
-    look, there, vertex, said, error, has_begun, kind, message
+    look, there, make, vertex, told, line, error, has_begun, kind, message
 ):
     job = there(Theirs.FAILED, error, has_begun=has_begun)
-    for one in said:
-        vertex.write_log(job, "workerpool0-0", one)
+    if told:
+        tell(make(), job, told)
+    if line:
+        vertex.write_log(job, "workerpool0-0", line)
     status = look(job)()
     assert (status.state, status.failure.kind, status.failure.message, status.detail) == (
         State.FAILED, kind, message, message,
@@ -115,11 +117,10 @@ def test_a_reason_is_waited_for_a_minute_and_a_half_by_googles_clock_or_ours(
     ],
 )
 def test_an_end_that_is_no_failure_is_told_as_what_it_is(
-    look, there, vertex, state, error, has_begun, ours, kind, code, detail
+    look, there, make, state, error, has_begun, ours, kind, code, detail
 ):
     job = there(state, error, has_begun=has_begun)
-    silent = result(state="failed", **{contract.R_EXIT_CODE: 75, contract.R_SILENT_S: 120.0})
-    vertex.write_log(job, "workerpool0-0", silent)
+    tell(make(), job, {"state": "failed", contract.R_EXIT_CODE: 75, contract.R_SILENT_S: 120.0})
     status = look(job)()
     assert (status.state, status.failure and status.failure.kind, status.exit_code, status.detail) == (
         ours, kind, code, detail,

@@ -1,22 +1,30 @@
 # lines of a log stand whole
-"""Log lines: in order, none twice, late ones included, each with its rank and severity."""
+"""Lines from Cloud Logging: in order, none twice, late ones included, each with its rank and severity."""
 
 import json
 import math
 
 import pytest
 
-from gputrain.backends.vertex import logs
-from gputrain.backends.vertex.states import SeenJob
+from gputrain.entrypoint import contract
+from gputrain.google import Objects
 from gputrain_emulator.logging import Logs
 from gputrain_emulator.vertex.states import Fate
 
 ENTRIES = "logging.entries.list"
+IMAGE = "us-docker.pkg.dev/my-project/train/image:1"
 
 
 @pytest.fixture
-def job(submit, cloud):
-    submitted = submit(num_nodes=2)
+def alone(trainer, cloud):
+    """Submits an image as it is: nothing of gputrain runs in it."""
+    cloud.add_image(IMAGE)
+    return lambda through=None, **fields: (through or trainer()).submit(image=IMAGE, gpu="L4:2", **fields)
+
+
+@pytest.fixture
+def job(alone, cloud):
+    submitted = alone(num_nodes=2)
     cloud.clock.advance(200)
     return submitted
 
@@ -120,11 +128,11 @@ def test_the_last_lines_are_read_from_near_the_end_and_none_before_them(job, say
 
 
 def test_however_many_jobs_are_read_along_they_stay_within_sixty_reads_a_minute(
-    submit, trainer, vertex, cloud
+    alone, trainer, vertex, cloud
 ):
     vertex.set_fate(Fate(run_s=math.inf))
     shared = trainer()
-    jobs, cursors = [submit(shared, idempotency_key=key) for key in "abc"], {}
+    jobs, cursors = [alone(shared, idempotency_key=key) for key in "abc"], {}
     for _ in range(120):
         for job in jobs:
             cursors[job.id] = logs_of(job, cursors.get(job.id, "")).cursor
@@ -140,38 +148,21 @@ def test_the_last_lines_of_an_ended_job_are_read_without_waiting_for_a_turn(job,
     assert "last words" in found
 
 
-def test_only_a_whole_result_line_is_believed():
-    assert logs._document('GPUTRAIN_RESULT {"state": "done"}') == {"state": "done"}
-    for words in (
-        'I print GPUTRAIN_RESULT {"state": "done"}',
-        "GPUTRAIN_RESULT {torn",
-        "GPUTRAIN_RESULT []",
-        json.dumps({}),
-    ):
-        assert logs._document(words) is None
+def test_a_job_that_wrote_nothing_into_its_bucket_has_its_lines_in_cloud_logging(submit, vertex, cloud):
+    vertex.set_fate(Fate(exits=(1,), run_s=60))
+    job = submit()
+    cloud.clock.advance(200)
+    vertex.write_log(next(iter(vertex.jobs.values())), "workerpool0-0", "gputrain: cannot fetch the code")
+    assert not list(job.logs())
+    cloud.clock.advance(1000)
+    assert "gputrain: cannot fetch the code" in [line.message for line in job.logs()]
 
 
-def results_of(job, make):
-    handle = job._context.jobs.read(job.id).record.attempt.handle
-    return logs.results(make()._access, SeenJob(resource=handle, job_id=job.id, state=""))
-
-
-def test_a_result_that_a_rank_prints_of_a_job_within_it_is_not_its_own(job, say, cloud, make):
-    say('GPUTRAIN_RESULT {"node_rank": 0, "state": "failed"}')
-    cloud.clock.advance(5)
-    say('GPUTRAIN_RESULT {"node_rank": 0, "state": "done"}', rank=0)
-    cloud.clock.advance(60)
-    (found,) = results_of(job, make)
-    assert found["state"] == "failed"
-
-
-@pytest.mark.parametrize(
-    "told", ['{"node_rank": "x"}', '{"node_rank": [1]}', '{"node_rank": 1e999}', "[" * 60_000]
-)
-def test_a_script_that_prints_what_looks_like_a_result_ends_no_look(job, say, cloud, make, told):
-    say(f"GPUTRAIN_RESULT {told}")
-    say("of a rank that is none", rank=float(1 << 40))
-    cloud.clock.advance(60)
-    assert results_of(job, make) in ([], [{}])
-    lines, _ = read(job, cloud)
-    assert [one.rank for one in lines if "of a rank" in one.message] == [None]
+def test_the_lines_of_a_job_come_from_its_bucket(submit, cloud, make):
+    job = submit()
+    attempt = job._context.jobs.read(job.id).record.attempt.id
+    name = f"jobs/{job.id}/{attempt}/" + contract.LOG_PART.format(node_rank=0, offset=0)
+    line = json.dumps({"message": "epoch 1", "rank": 0, "severity": "INFO"}).encode()
+    Objects(make()._access, "my-bucket").write(name, line + b"\n", if_generation=None)
+    assert [(one.message, one.rank) for one in job.logs()] == [("epoch 1", 0)]
+    assert not any(one.method == ENTRIES for one in cloud.requests)

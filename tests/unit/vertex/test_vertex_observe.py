@@ -1,6 +1,5 @@
 """Looks at a job: its states, its end, the reason that comes later, and the rank's own traceback."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from gputrain.errors import JobFailedError
 from gputrain.lifecycle import State
 from gputrain_emulator.vertex.states import Fate, State as Theirs
+from tests.unit.vertex.runs import tell
 
 GET = "aiplatform.customJobs.get"
 CAUSE = {
@@ -17,11 +17,9 @@ CAUSE = {
 }  # fmt: skip
 
 
-def say_result(vertex, job, **fields):
+def say_result(backend, job, **fields):
     document = {"schema": 1, "node_rank": 0, "state": "failed", "exit_code": 1, "cause": CAUSE, **fields}
-    vertex.write_log(
-        job, "workerpool0-0", "", payload={"message": "GPUTRAIN_RESULT " + json.dumps(document), "node": 0}
-    )
+    tell(backend, job, document)
 
 
 def test_a_job_goes_from_its_queue_to_its_success(submit, cloud):
@@ -70,11 +68,11 @@ def watching(trainer, cloud, job):
     return trainer(credentials=cloud.credentials_of(watcher)).attach(job.uri)
 
 
-def test_the_ranks_own_traceback_is_read_at_once(submit, cloud, vertex, made):
+def test_the_ranks_own_traceback_is_read_at_once(submit, make, cloud, vertex, made):
     vertex.set_fate(Fate(exits=(1,), replica="workerpool1-0", run_s=60))
     job = submit(num_nodes=2)
     cloud.clock.advance(120)
-    say_result(vertex, made()[0])
+    say_result(make(), made()[0])
     cloud.clock.advance(60)
     with pytest.raises(JobFailedError) as caught:
         job.result(timeout=0)
@@ -84,12 +82,12 @@ def test_the_ranks_own_traceback_is_read_at_once(submit, cloud, vertex, made):
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-def test_a_cancel_that_comes_too_late_is_no_error(submit, cloud, vertex, refuses, made):
+def test_a_cancel_that_comes_too_late_is_no_error(submit, make, cloud, vertex, refuses, made):
     vertex.settings = replace(vertex.settings, refuse_cancel_of_ended=refuses)
     job = submit()
     cloud.clock.advance(200)
     job.refresh()
-    say_result(vertex, made()[0], state="done", exit_code=0, cause=None)
+    say_result(make(), made()[0], state="done", exit_code=0, cause=None)
     vertex.put(made()[0], Theirs.SUCCEEDED)
     job.cancel()
     cloud.clock.advance(5)

@@ -27,6 +27,7 @@ def live_a_job(make, cloud, vertex, code, permissions):
     job.cancel()
     cloud.clock.advance(200)
     assert job.refresh().state.value == "cancelled"
+    list(job.logs())
 
 
 def test_the_roles_of_the_page_are_enough(make, cloud, vertex, code):
