@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gputrain_emulator.messages import Record
 from gputrain_emulator.vertex import machines
+from gputrain_emulator.vertex.machines import InvalidJobError
 
 MAX_DISPLAY_NAME = 128
 MAX_ENV = 100
@@ -37,18 +38,6 @@ _LABEL_RULE = (
     "can only contain lowercase letters, numeric characters, underscores and dashes. "
     "International characters are allowed."
 )
-
-
-class InvalidJobError(ValueError):
-    """The request is refused; `precondition` tells FAILED_PRECONDITION from INVALID_ARGUMENT."""
-
-    def __init__(
-        self, message: str, *, fields: tuple[tuple[str, str], ...] = (), precondition: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.fields = fields
-        self.precondition = precondition
 
 
 def listed(*faults: tuple[str, str]) -> InvalidJobError:
@@ -83,7 +72,7 @@ def check(job: Record, place: Place) -> None:
     if spec.persistent_resource_id:
         _check_persistent_resource(spec, place)
     else:
-        machines.check(spec, place.region, refuse=InvalidJobError)
+        machines.check(spec, place.region)
     _check_outside(spec, place)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from gputrain_emulator.messages import Record
@@ -20,20 +20,30 @@ _DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 _MIN_DISK_GB = 100
 _MAX_DISK_GB = 64_000
 
-Refusal = Callable[[str], Exception]
+
+class InvalidJobError(ValueError):
+    """The request is refused; `precondition` tells FAILED_PRECONDITION from INVALID_ARGUMENT."""
+
+    def __init__(
+        self, message: str, *, fields: tuple[tuple[str, str], ...] = (), precondition: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fields = fields
+        self.precondition = precondition
 
 
-def check(spec: Record, region: str, *, refuse: Refusal) -> None:
-    """Raise `refuse(message)` for the first pool that Vertex AI would not place in the region."""
+def check(spec: Record, region: str) -> None:
+    """Raise `InvalidJobError` for the first pool that Vertex AI would not place in the region."""
     strategy = spec.scheduling.strategy
     pools = [pool for pool in spec.worker_pool_specs if not pool.is_empty()]
     for pool in pools:
-        _check_machine(pool.machine_spec, region, refuse)
-        _check_strategy(pool.machine_spec, strategy, refuse)
-        _check_reservation(pool.machine_spec, strategy, refuse)
-        _check_disk(pool.disk_spec, pool.machine_spec, refuse)
+        _check_machine(pool.machine_spec, region)
+        _check_strategy(pool.machine_spec, strategy)
+        _check_reservation(pool.machine_spec, strategy)
+        _check_disk(pool.disk_spec, pool.machine_spec)
     if strategy == FLEX_START and len({_shape(pool.machine_spec) for pool in pools}) > 1:
-        raise refuse("All worker pools must have the same machine spec when strategy is FLEX_START.")
+        raise InvalidJobError("All worker pools must have the same machine spec when strategy is FLEX_START.")
 
 
 def accelerator_name(machine: Record) -> str | None:
@@ -73,65 +83,69 @@ def _shape(machine: Record) -> tuple[str, str, int]:
     return machine.machine_type, machine.accelerator_type, machine.accelerator_count
 
 
-def _check_machine(machine: Record, region: str, refuse: Refusal) -> None:
+def _check_machine(machine: Record, region: str) -> None:
     kind, name, count = machine.machine_type, accelerator_name(machine), machine.accelerator_count
     if not offers.offered(kind, region):
-        raise refuse(f'Machine type "{kind}" is not supported.')
+        raise InvalidJobError(f'Machine type "{kind}" is not supported.')
     fixed = offers.FIXED_SHAPES.get(kind)
     if name is None:
         if fixed is None and not count:
             return
         if fixed is None:
-            raise refuse(f'The accelerator count "{count}" is not allowed without an accelerator type.')
+            raise InvalidJobError(
+                f'The accelerator count "{count}" is not allowed without an accelerator type.'
+            )
         name = fixed[0]
     allowed = offers.allowed_counts(kind, name)
     row = offers.ACCELERATORS.get(name)
     if not allowed or row is None or region not in row.regions:
-        raise refuse(f'Accelerator "{name}" is not supported for machine type "{kind}".')
+        raise InvalidJobError(f'Accelerator "{name}" is not supported for machine type "{kind}".')
     if count not in allowed or accelerator_name(machine) is None:
-        raise refuse(
+        raise InvalidJobError(
             f'The accelerator count "{count}" is not allowed. The allowed numbers of accelerator '
             f'"{name}" to use with machine type "{kind}" are: {list(allowed)}.'
         )
 
 
-def _check_strategy(machine: Record, strategy: str, refuse: Refusal) -> None:
+def _check_strategy(machine: Record, strategy: str) -> None:
     name = accelerator_name(machine)
     row = offers.ACCELERATORS.get(name) if name else None
     if strategy == FLEX_START and (row is None or not row.flex_start):
-        raise refuse(
+        raise InvalidJobError(
             f'Scheduling strategy FLEX_START is not supported for machine type "{machine.machine_type}".'
         )
     asked = machine.reservation_affinity.reservation_affinity_type
     if row is not None and row.needs_reservation and asked != "SPECIFIC_RESERVATION":
-        raise refuse(f'Machine type "{machine.machine_type}" requires a specific reservation.')
+        raise InvalidJobError(f'Machine type "{machine.machine_type}" requires a specific reservation.')
 
 
-def _check_reservation(machine: Record, strategy: str, refuse: Refusal) -> None:
+def _check_reservation(machine: Record, strategy: str) -> None:
     affinity = machine.reservation_affinity
     kind = affinity.reservation_affinity_type
     if kind == "SPECIFIC_RESERVATION":
         if affinity.key != _RESERVATION_KEY or not affinity.values:
-            raise refuse(
+            raise InvalidJobError(
                 f"Reservation affinity SPECIFIC_RESERVATION needs key {_RESERVATION_KEY} and its values."
             )
         if not all(_RESERVATION.fullmatch(value) for value in affinity.values):
-            raise refuse(
+            raise InvalidJobError(
                 "Reservation names must have the form "
                 "projects/{project}/zones/{zone}/reservations/{reservation}."
             )
     elif affinity.key or affinity.values:
-        raise refuse("Reservation key and values may only be set with SPECIFIC_RESERVATION.")
+        raise InvalidJobError("Reservation key and values may only be set with SPECIFIC_RESERVATION.")
     consumes = kind in ("SPECIFIC_RESERVATION", "ANY_RESERVATION")
     if consumes and strategy in (SPOT, LOW_COST, FLEX_START):
-        raise refuse("Reservations cannot be used with scheduling strategy SPOT or FLEX_START.")
+        raise InvalidJobError("Reservations cannot be used with scheduling strategy SPOT or FLEX_START.")
 
 
-def _check_disk(disk: Record, machine: Record, refuse: Refusal) -> None:
+def _check_disk(disk: Record, machine: Record) -> None:
     kind, size = disk.boot_disk_type, disk.boot_disk_size_gb
     if kind and kind not in _DISK_TYPES:
-        raise refuse(f'Boot disk type "{kind}" is not supported.')
+        raise InvalidJobError(f'Boot disk type "{kind}" is not supported.')
     if kind.startswith("pd-") and default_disk(machine) == "hyperdisk-balanced":
-        raise refuse(f'Boot disk type "{kind}" is not supported for machine type "{machine.machine_type}".')
+        raise InvalidJobError(
+            f'Boot disk type "{kind}" is not supported for machine type "{machine.machine_type}".'
+        )
     if size and not _MIN_DISK_GB <= size <= _MAX_DISK_GB:
-        raise refuse(f"Boot disk size must be between {_MIN_DISK_GB} and {_MAX_DISK_GB} GB.")
+        raise InvalidJobError(f"Boot disk size must be between {_MIN_DISK_GB} and {_MAX_DISK_GB} GB.")

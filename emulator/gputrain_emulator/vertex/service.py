@@ -14,8 +14,9 @@ from gputrain_emulator.rates import platform_rate_limited
 from gputrain_emulator.routes import Service
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import machines, offers
-from gputrain_emulator.vertex.checks import InvalidJobError, Place, check, listed
+from gputrain_emulator.vertex.checks import Place, check, listed
 from gputrain_emulator.vertex.listing import custom_job, matcher, page_of, picked, with_defaults
+from gputrain_emulator.vertex.machines import InvalidJobError
 from gputrain_emulator.vertex.state import Vertex
 from gputrain_emulator.vertex.states import TERMINAL, Ask, Job, needs_of
 
