@@ -18,6 +18,7 @@ RUNNER = "google_metadata_script_runner"
 SCRIPTS = "/run/metadata-scripts"
 UNITS = "/run/emulated-machine/units"
 CLEAN = (0, 129, 130, 141, 143)  # what systemd takes for no failure: 0, SIGHUP, SIGINT, SIGPIPE, SIGTERM
+LONGEST = 65_536  # bytes of a line with its end that Google's runner reads: the limit of Go's bufio.Scanner
 
 
 class Processes:
@@ -192,7 +193,11 @@ class Machine:
             lines = self.readers[descriptor]
             for line in lines.take(data):
                 self._write(lines.prefix + line)
-            if not data:
+            if lines.is_too_long:
+                kind = lines.prefix.split()[-1].rstrip(":")
+                why = "bufio.Scanner: token too long"
+                self._say(f'error while communicating with "{kind}" script: {why}')
+            if lines.is_too_long or not data:
                 self._let_go(descriptor)
                 return
 
@@ -225,13 +230,18 @@ class _Lines:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        self.is_too_long = False
         self._rest = b""
 
     def take(self, data: bytes) -> list[str]:
-        """The lines that `data` completes; with no data, what is left."""
+        """The lines that `data` completes, up to one that is too long; with no data, what is left."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if not data and self._rest:
             lines, self._rest = [*lines, self._rest], b""
+        too_long = [at for at, line in enumerate([*lines, self._rest]) if len(line) >= LONGEST]
+        if too_long:
+            self.is_too_long = True
+            lines = lines[: too_long[0]]
         return [line.rstrip(b"\r").decode("utf-8", "replace") for line in lines]
 
 
