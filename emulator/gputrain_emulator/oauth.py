@@ -1,7 +1,7 @@
 """Google's OAuth token endpoint: refresh tokens and service-account JWTs turned into access tokens.
 
 Signatures are not checked: the emulator knows no keys. Times are, against the wall clock, as clients sign
-with it; `OAuth.skew_s` sets the two apart, which is how a machine with a wrong clock looks to Google.
+with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gputrain_emulator.call import Call
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.faults import Refuse
 from gputrain_emulator.routes import Service
-from gputrain_emulator.world import Caller, World
+from gputrain_emulator.world import Caller
 
 TOKEN_LIFE_S = 3599
 JWT_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -29,15 +29,6 @@ _BAD_TIMES = (
 )
 
 SERVICE = Service(name="oauth", style=Style.OAUTH)
-
-
-class OAuth:
-    """Attributes: `skew_s`, how many seconds Google's clock is ahead of this machine's."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.skew_s = 0.0
-        self.issued = 0
 
 
 def invalid_grant(message: str = "Bad Request") -> Refuse:
@@ -66,7 +57,6 @@ def token(call: Call) -> dict[str, Any]:
         raise ApiError(400, "Required parameter is missing: grant_type", reason="invalid_request")
     else:
         raise ApiError(400, f"Invalid grant_type: {grant}", reason="unsupported_grant_type")
-    call.world.part(OAuth).issued += 1
     return {
         "access_token": call.world.callers.issue(caller),
         "expires_in": TOKEN_LIFE_S,
@@ -84,7 +74,7 @@ def _of_assertion(call: Call, assertion: str) -> Caller:
         raise ApiError(400, "Invalid JWT: Failed audience check.", reason="invalid_grant")
     if not isinstance(issued, (int, float)) or not isinstance(expires, (int, float)):
         raise ApiError(400, _BAD_TIMES, reason="invalid_grant")
-    now = time.time() + call.world.part(OAuth).skew_s
+    now = time.time()
     early = issued > now + _TOLERANCE_S
     if early or expires < now or expires - issued > _MAX_LIFE_S:
         raise ApiError(400, _BAD_TIMES, reason="invalid_grant")
