@@ -12,7 +12,6 @@ import pytest
 import gputrain_emulator
 from emulator.tests.vertex_jobs import a_job, a_pool, client_of, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.live import engine
 from gputrain_emulator.vertex import Settings, State, Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/train:1"
@@ -67,14 +66,6 @@ def run(cloud: Cloud, **container: Any) -> State:
 def asked(calls: Path, word: str) -> list[list[str]]:
     """The calls that began with `word`."""
     return [words for words in map(json.loads, calls.read_text().splitlines()) if words[0] == word]
-
-
-def test_an_engine_that_does_not_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("docker", "podman"):
-        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert engine.find() is None
 
 
 def test_the_image_runs_with_vertex_environment_and_is_never_pulled(live: Cloud, calls: Path) -> None:

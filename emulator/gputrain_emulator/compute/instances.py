@@ -184,41 +184,34 @@ def reset(call: Call) -> Operation:
 @mutation("compute.instances.setLabels")
 def set_labels(call: Call) -> Operation:
     """Other labels, by whoever has read the present ones."""
-    compute, vm = call.world.part(Compute), find(call)
+    vm, labels = find(call), dict(call.body.get("labels", {}))
     if call.body.get("labelFingerprint") != vm.resource["labelFingerprint"]:
         sentence = "Labels fingerprint either invalid or resource labels have changed"
         raise ApiError(412, sentence, reason="conditionNotMet")
-    labels = dict(call.body.get("labels", {}))
     checks.labels(labels, "resource.labels")
-    operation = begin(call, vm, "setLabels")
-    failure = operations.ordered_failure(call)
-    if failure is None:
-        vm.resource.update(labels=labels, labelFingerprint=fingerprint(labels))
-        compute.world.ledger.write("set-labels", vm.path, caller=call.caller.email)
-    _soon(compute, operation, failure)
-    return operation
+    return _change(call, vm, "setLabels", {"labels": labels, "labelFingerprint": fingerprint(labels)})
 
 
 @mutation("compute.instances.setMetadata")
 def set_metadata(call: Call) -> Operation:
     """Other metadata, by whoever has read the present one."""
-    compute, vm = call.world.part(Compute), find(call)
+    vm, items = find(call), call.body.get("items", [])
     if call.body.get("fingerprint") != vm.resource["metadata"]["fingerprint"]:
         sentence = "Supplied fingerprint does not match current metadata fingerprint."
         raise ApiError(412, sentence, reason="conditionNotMet")
     checks.metadata(call.body, "resource.metadata")
-    items = call.body.get("items", [])
-    operation = begin(call, vm, "setMetadata")
-    failure = operations.ordered_failure(call)
+    metadata = {"kind": "compute#metadata", "fingerprint": fingerprint(items), "items": items}
+    operation = _change(call, vm, "setMetadata", {"metadata": metadata})
+    call.world.runtime.metadata_changed(vm)
+    return operation
+
+
+def _change(call: Call, vm: Vm, kind: str, fields: Json) -> Operation:
+    operation, failure = begin(call, vm, kind), operations.ordered_failure(call)
     if failure is None:
-        vm.resource["metadata"] = {
-            "kind": "compute#metadata",
-            "fingerprint": fingerprint(items),
-            "items": items,
-        }
-        compute.world.ledger.write("set-metadata", vm.path, caller=call.caller.email)
-        compute.world.runtime.metadata_changed(vm)
-    _soon(compute, operation, failure)
+        vm.resource.update(fields)
+        call.world.ledger.write(kind, vm.path, caller=call.caller.email)
+    _soon(call.world.part(Compute), operation, failure)
     return operation
 
 
