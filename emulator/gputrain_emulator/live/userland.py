@@ -169,7 +169,8 @@ class Userland:
         python = own / "python" / "python3"
         python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
         python.chmod(0o755)
-        pairs = " ".join(shlex.quote(f"{key}={value}") for key, value in self.environment.items())
+        known = {"GCE_METADATA_HOST": METADATA, **self.environment}  # the firmware here is not Google's
+        pairs = " ".join(shlex.quote(f"{key}={value}") for key, value in known.items())
         (own / "system.conf").write_text(f"[Manager]\nDefaultEnvironment={pairs}\n".replace("%", "%%"))
         (own / "journald.conf").write_text(_JOURNAL)
         (own / "resolv.conf").write_text(

@@ -47,6 +47,7 @@ def root_file_system(root: Path, *, for_packages: Iterable[Path]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc/nsswitch.conf").write_text("hosts: files\n")
     (root / "etc/image").write_text("made of this computer's files\n")
     for name in ("poweroff", "reboot", "shutdown"):
         (root / "sbin" / name).write_text(POWER)
