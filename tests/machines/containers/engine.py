@@ -16,7 +16,7 @@ export CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}
 case $1 in
     version) echo 4 ;;
     pull) exec podman pull --tls-verify=false "${{@:2}}" ;;
-    run) exec podman run --ulimit nofile=1024 --ulimit "nproc=$(ulimit -Hu):$(ulimit -Hu)" "${{@:2}}" ;;
+    run) exec podman run --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "${{@:2}}" ;;
     *) exec podman "$@" ;;
 esac
 """
