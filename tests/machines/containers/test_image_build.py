@@ -20,7 +20,7 @@ ASK = "import sys\nprint('made with', open('/made').read().strip(), flush=True)\
 
 
 @pytest.fixture
-def engine(cloud, tmp_path, monkeypatch):
+def engine(cloud, tmp_path):
     """Podman of this computer, with storage of its own and another file of hosts."""
     settings = tmp_path / "engine"
     settings.mkdir()
@@ -38,12 +38,13 @@ def engine(cloud, tmp_path, monkeypatch):
     for name, text in texts.items():
         (settings / name).write_text(text)
     (settings / "podman").chmod(0o755)
-    for kind in ("registries", "storage"):
-        monkeypatch.setenv(f"CONTAINERS_{kind.upper()}_CONF", str(settings / f"{kind}.conf"))
-    monkeypatch.setenv("CONTAINERS_CONF", str(settings / "containers.conf"))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(settings / "login.json"))
-    monkeypatch.setenv("PATH", f"{settings}:{podman.PLACES}:{os.environ['PATH']}")
-    return settings
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("registries", "storage"):
+            patch.setenv(f"CONTAINERS_{kind.upper()}_CONF", str(settings / f"{kind}.conf"))
+        patch.setenv("CONTAINERS_CONF", str(settings / "containers.conf"))
+        patch.setenv("REGISTRY_AUTH_FILE", str(settings / "login.json"))
+        patch.setenv("PATH", f"{settings}:{podman.PLACES}:{os.environ['PATH']}")
+        yield patch
 
 
 def login(cloud):
@@ -68,6 +69,7 @@ def test_podman_builds_and_pushes_what_a_job_runs(cloud, backend, engine, tmp_pa
     pushes = {who for who, path, _ in cloud.registry.seen if "/blobs/uploads/" in path}
     assert pushes == {cloud.owner.email}
     assert cloud.credentials.token not in "\n".join(lines)
+    engine.undo()  # the VM is started by this computer's own Podman
     (tmp_path / "train.py").write_text(ASK)
     job = trainer.submit(tmp_path / "train.py", gpu="L4:1", image=image, max_run_duration="10m")
     job.wait(300, progress="none")
@@ -100,7 +102,7 @@ def test_what_dockerignore_holds_back_podman_holds_back(engine, tmp_path, seed):
             lines.append(f"{sign}{dice.choice(BEFORE)}{'/'.join(words)}{dice.choice(('', '', '/'))}")
         (root / ".dockerignore").write_text("\n".join(lines))
         words = ["build", "--isolation", "chroot", "--output", f"type=tar,dest={built}", str(root)]
-        subprocess.run([str(engine / "podman"), *words], check=True, capture_output=True)
+        subprocess.run(["podman", *words], check=True, capture_output=True)
         with tarfile.open(built) as theirs:
             expected = {one.name for one in theirs if one.isfile()}
         packed = recipe(Image(dockerfile=root / "Dockerfile")).archive
