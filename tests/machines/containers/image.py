@@ -17,8 +17,6 @@ import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
-from gputrain_emulator.live.standins import POWER
-
 LEFT_OUT = shutil.ignore_patterns(
     "test", "tests", "site-packages", "idlelib", "ensurepip", "tkinter", "turtledemo", "lib2to3",
     "__pycache__", "config-*", "*.a", "pydoc_data", "_test*", "_tkinter*",
@@ -30,10 +28,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def root_file_system(root: Path, *, for_packages: Iterable[Path]) -> None:
-    """This Python with its standard library, a shell, and the libraries of both.
-
-    for_packages: shared objects that are not in the image, and whose libraries are.
-    """
+    """This Python with its standard library, a shell, and the libraries of all these programs."""
     library, interpreter = Path(sysconfig.get_path("stdlib")), Path(os.path.realpath(sys.executable))
     shutil.copytree(library, root / "usr/lib" / library.name, ignore=LEFT_OUT)
     for folder in ("usr/bin", "bin", "sbin", "etc", "tmp", "proc", "sys", "dev", "run", "root", "var"):
@@ -49,9 +44,6 @@ def root_file_system(root: Path, *, for_packages: Iterable[Path]) -> None:
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     (root / "etc/nsswitch.conf").write_text("hosts: files\n")
     (root / "etc/image").write_text("made of this computer's files\n")
-    for name in ("poweroff", "reboot", "shutdown"):
-        (root / "sbin" / name).write_text(POWER)
-        (root / "sbin" / name).chmod(0o755)
 
 
 def _libraries(program: Path) -> list[str]:
