@@ -120,13 +120,16 @@ def matcher(text: str) -> Test:
 
 
 def _leaf(leaf: Leaf) -> Test:
-    if leaf.operator not in ORDER or leaf.operator == ":":
-        what = leaf.operator or "a bare word"
+    if leaf.operator not in ORDER or leaf.value == "*":
+        what = f"{leaf.operator}*" if leaf.operator in ORDER else leaf.operator or "a bare word"
         raise ApiError(501, f"Log filters with {what} are not implemented by this emulator.")
     name = _field(leaf.path[0])
     if name not in _FIELDS:
         raise FilterError(f"Field not found: '{leaf.path[0]}'.")
-    path, wanted, order = (name, *leaf.path[1:]), _comparable(name, leaf.value), ORDER[leaf.operator]
+    path, part = (name, *leaf.path[1:]), leaf.value.lower()
+    if leaf.operator == ":":
+        return lambda entry: any(part in str(value).lower() for value in _find(entry, path))
+    wanted, order = _comparable(name, leaf.value), ORDER[leaf.operator]
     return lambda entry: any(order(_comparable(name, str(value)), wanted) for value in _find(entry, path))
 
 

@@ -84,6 +84,7 @@ def read(cloud: Cloud, wanted: str = "", caller: Any = None, **more: Any) -> lis
         ('timestamp>"2026-11-20"', True),
         ("jsonPayload.done=false", True),
         ("jsonPayload.tags=b AND NOT jsonPayload.step=11", True),
+        ('textPayload:"loss 0" OR jsonPayload.message:"LOSS 0"', True),
         ("jsonPayload.none=1", False),
         ("jsonPayload.none!=1", False),
         ('logName="projects/p/logs/workerpool0-0"', True),
