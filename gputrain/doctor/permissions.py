@@ -143,12 +143,7 @@ def owner_of(account: str, project: str) -> str:
 
 
 def call(client: GoogleClient, method: str, api: Api, path: str, *, action: str, **options: Any) -> Json:
-    """One patient call of an API that changes nothing.
-
-    Raises:
-        ProviderError: these endpoints have no such API.
-        GputrainError: as the API answers.
-    """
+    """One patient call of an API that changes nothing; ProviderError where these endpoints have none."""
     base = client.url(api)
     if not base:
         raise ProviderError(f"could not {action}", why=f"these endpoints have no {api.value}")

@@ -85,11 +85,7 @@ class GoogleClient:
         return address.replace("{region}", region).rstrip("/")
 
     def get_credentials(self) -> Any:
-        """The credentials that calls are made with.
-
-        Raises:
-            AuthError: none were given, and this environment has no default ones.
-        """
+        """The credentials that calls are made with; AuthError where there are none."""
         from gputrain.google.auth import find_credentials
 
         with self._lock, google_errors("find credentials"):
@@ -106,20 +102,12 @@ class GoogleClient:
             return self._found_credentials
 
     def token(self, *, policy: Policy = LOOK) -> str:
-        """A token that is valid now; empty where the credentials need none.
-
-        Raises:
-            AuthError: there are no credentials, or no token is given for them.
-            TransientError: nobody answered.
-        """
+        """A token that is valid now; empty where the credentials need none."""
         from gputrain.google.auth import token_request
 
         credentials, headers = self.get_credentials(), dict[str, str]()
-        self.tried(
-            lambda: credentials.before_request(token_request(), "GET", "", headers),
-            action="get a token",
-            policy=policy,
-        )
+        ask = lambda: credentials.before_request(token_request(), "GET", "", headers)  # noqa: E731
+        self.tried(ask, action="get a token", policy=policy)
         value = next((value for name, value in headers.items() if name.lower() == "authorization"), "")
         return value.removeprefix("Bearer ")
 
@@ -283,11 +271,7 @@ class GoogleClient:
 
 
 def _json_of(response: Any, action: str) -> Json:
-    """The JSON object in a response.
-
-    Raises:
-        UnclearError: it holds anything else.
-    """
+    """The JSON object in a response; UnclearError where it holds anything else."""
     try:
         body = response.json()
     except (ValueError, RecursionError):

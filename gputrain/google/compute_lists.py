@@ -62,11 +62,7 @@ def list_all_zones(
     project: str = "",
     policy: Policy = SOON,
 ) -> ZonalList:
-    """All that a filter takes of a collection (``machineTypes``), by zone.
-
-    Raises:
-        AccessError, TransientError, ...: as Compute Engine answers.
-    """
+    """All that a filter takes of a collection (``machineTypes``), by zone."""
     base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{quote(project or access.project, safe=':')}"
     params = {
         "filter": wanted,

@@ -95,7 +95,6 @@ def find_manifest(access: GoogleClient, image: ImageName, *, policy: Policy = GL
 
     Raises:
         MissingError: there is no such image.
-        AccessError, TransientError: as the registry answers.
     """
     url = _url(access, image)
     if not url:
@@ -107,10 +106,7 @@ def find_manifest(access: GoogleClient, image: ImageName, *, policy: Policy = GL
 
 
 def read_architectures(access: GoogleClient, image: ImageName) -> frozenset[str]:
-    """The CPU architectures of an image that is a list, as Google names them: ``x86_64``, ``arm64``.
-
-    Raises as `find_manifest`.
-    """
+    """The CPU architectures of an image that is a list, as Google names them: ``x86_64``, ``arm64``."""
     action = f"read the manifest of {image.path}"
     body = access.get(_url(access, image), action=action, headers=_ACCEPTED, policy=GLANCE)
     platforms = [mapping(one.get("platform")) for one in mappings(body.get("manifests"))]

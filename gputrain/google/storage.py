@@ -256,11 +256,7 @@ class Objects:
         return self._try("list", f"{prefix}*", call, policy)
 
     def upload(self, name: str, data: bytes, *, progress: Progress | None = None) -> ObjectInfo:
-        """Put an object where there is none yet, in chunks that are retried one by one.
-
-        Raises:
-            PreconditionError: there is one.
-        """
+        """Put an object where there is none, else PreconditionError; its chunks are retried one by one."""
         action = f"upload gs://{self.bucket_name}/{name}"
 
         def retried(call: Callable[[], Any]) -> Callable[[], Any]:

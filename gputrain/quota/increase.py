@@ -204,11 +204,7 @@ class QuotaTarget:
 
 
 def _target_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project: str) -> QuotaTarget:
-    """The quota that is meant.
-
-    Raises:
-        RequestError: nothing that could be raised is meant, or its project is not known.
-    """
+    """The quota that is meant; RequestError where none is that could be raised, or of no known project."""
     if isinstance(meant, QuotaExceededError):
         if not project:
             why = "the error does not say which project it is about"
@@ -273,11 +269,7 @@ def _progress(kept: Mapping[str, Any], limit_now: float | None) -> dict[str, Any
 
 
 def _find(client: GoogleClient, target: QuotaTarget) -> tuple[QuotaTarget, Json]:
-    """The target with its id, and its QuotaInfo: by the id, else by the metric.
-
-    Raises:
-        RequestError: there is no such quota.
-    """
+    """The target with its id, and its QuotaInfo: by the id, else by the metric."""
     url = f"{_parent(client)}/services/{quote(target.api, safe='')}/quotaInfos"
     try:
         if target.quota_id:

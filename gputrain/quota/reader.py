@@ -51,11 +51,7 @@ class QuotaReader:
         models: Sequence[ProvisioningModel] = (),
         regions: Sequence[str] = (),
     ) -> Quotas:
-        """Whether the quotas of some regions, by default the reader's, are enough for jobs of these sizes.
-
-        Raises:
-            SpecError: what is named is no region of Google Cloud.
-        """
+        """Whether the quotas of some regions, by default the reader's, are enough for jobs of these sizes."""
         check_regions(regions)
         where = regions or self.regions
         return quotas(self.read(), gpus=gpus, num_nodes=num_nodes, models=models, regions=where)
