@@ -89,8 +89,18 @@ class Vms:
         with self._undone(vms):
             if body["method"] == "insert":
                 self._see(vms, operation)
-            else:
-                self._follow(vms, operation)
+                return vms.zone
+            try:
+                ended = self.calls.end_of(vms.zone, operation)
+            except GputrainError as error:
+                with contextlib.suppress(GputrainError):  # nobody may look: that is no refusal either
+                    if len(self._there(vms)) == len(vms.names):
+                        return vms.zone
+                what = f"unknown whether the VMs of {vms.job_id} were created"
+                raise UnclearError(what, why=error.what, fix=error.fix) from error
+            errors = errors_of(ended)
+            if errors and not is_taken(errors):
+                self._raise(vms, (*errors, *errors_of_members(self.calls, vms.zone, ended)), ended)
         return vms.zone
 
     @contextlib.contextmanager
@@ -110,21 +120,6 @@ class Vms:
                     fix=error.fix,
                 ) from error
             raise
-
-    def _follow(self, vms: AttemptVms, operation: Json) -> None:
-        """Wait for the end of the operation, and raise its errors."""
-        try:
-            ended = self.calls.end_of(vms.zone, operation)
-        except GputrainError as error:
-            with contextlib.suppress(GputrainError):  # nobody may look: that is no refusal either
-                if len(self._there(vms)) == len(vms.names):
-                    return
-            what = f"unknown whether the VMs of {vms.job_id} were created"
-            raise UnclearError(what, why=error.what, fix=error.fix) from error
-        errors = errors_of(ended)
-        if errors and not is_taken(errors):
-            errors = (*errors, *errors_of_members(self.calls, vms.zone, ended))
-            self._raise(vms, errors, ended)
 
     def _see(self, vms: AttemptVms, operation: Json) -> None:
         """Wait until a VM is seen whose operation ends only when Google's queue has served it."""
