@@ -155,22 +155,6 @@ def test_nodes_that_told_their_end_need_no_patience(cloud, jobs):
     assert jobs.record().attempt.id != first.id
 
 
-def test_the_first_cause_comes_with_its_traceback_and_ends_the_job(cloud, jobs):
-    attempt = jobs.submit(max_restarts=3).record.attempt
-    jobs.run()
-    told = {"kind": "exception", "rank": 1, "node_rank": 1, "exit_code": 1, "message": "ValueError: torn",
-            "traceback": "Traceback: in train"}  # fmt: skip
-    for rank in range(2):
-        jobs.say(rank, "ended", exit_code=1, result=result("failed", 1, cause=told, node_rank=rank))
-    found = jobs.reconcile()
-    assert (found.state, found.status.failure.traceback) == (State.FAILED, "Traceback: in train")
-    record = jobs.record()
-    assert (record.result, record.failure.rank) == ("exception", 1)
-    assert record.used_s == found.status.ran_s > 0
-    assert jobs.vms() == []  # the end removed what was left
-    assert record.attempt.id == attempt.id
-
-
 def test_a_job_succeeds_once_all_of_its_nodes_have_ended_well(cloud, jobs):
     names = jobs.submit().record.attempt.names
     jobs.run()

@@ -200,35 +200,6 @@ def test_every_operation_that_google_is_known_to_write_has_a_row():
     assert {"stop", "delete"} <= BY_PEOPLE
 
 
-def test_a_vm_that_could_not_write_to_the_bucket_is_told_from_one_that_google_took():
-    nodes = [VmReport(rank=0, operations=(SELF_DELETE,))]
-    verdict = judge(nodes, account=ACCOUNT, is_cancelled=False)
-    assert (verdict.cause, verdict.failure.kind) == (causes.VANISHED, "vanished")
-    assert "could not write to the bucket" in verdict.detail
-
-
-@pytest.mark.parametrize(
-    ("nodes", "rank"),
-    [
-        ((told_of("preempted", by=0, rank=0), told_of("preempted", by=0)), 0),
-        ((told_of("preempted", by=1, rank=0), told_of("preempted", by=1)), 1),
-        ((LOST_PEER, LOST_PEER), 0),
-        ((LOST_PEER, None), 1),
-    ],
-)
-def test_the_node_that_it_began_on_is_told_in_whatever_order_they_ended(nodes, rank):
-    for first_s, second_s in ((0, 1), (1, 0)):
-        found = judge(
-            [
-                VmReport(rank=number, document=one and {**one, "ended_at": f"2026-11-20T12:00:1{later_s}Z"})
-                for number, (one, later_s) in enumerate(zip(nodes, (first_s, second_s)))
-            ],
-            account=ACCOUNT,
-            is_cancelled=False,
-        )
-        assert found.node_rank == rank
-
-
 # against the emulated cloud, whose operations are not of our making
 
 

@@ -268,23 +268,6 @@ def test_places_come_in_the_order_of_the_regions():
     assert set(regions) == {"us-east4", "us-central1"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({}, "gpu"),
-        ({"gpu": "L4:1", "checkpoint_dir": "/data"}, "checkpoint_dir"),
-        ({"gpu": "L4:1", "output_dir": "out"}, "output_dir"),
-    ],
-)
-def test_what_it_cannot_honour_is_refused_by_name_and_with_a_fix(fields, field):
-    backend = ComputeEngine(**PLAIN)
-    wanted = candidates(TrainingSpec(script="train.py", **fields), [backend.supply])
-    assert wanted.candidates == ()
-    told = [refusal for refusal in wanted.refusals if refusal.subject == field]
-    assert told
-    assert told[0].fix
-
-
 @pytest.mark.parametrize(("models", "left"), [(["flex-start"], []), (["flex-start", "spot"], ["spot"])])
 @pytest.mark.parametrize(
     ("fields", "why"),
@@ -337,3 +320,20 @@ def test_a_standard_job_takes_an_open_reservation_and_a_spot_one_does_not():
 def test_a_network_named_twice_and_an_order_to_apt_are_refused_before_anything_is_made(named, told):
     with pytest.raises(SpecError, match=told):
         ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **named)
+
+
+@pytest.mark.parametrize(("fields", "queue_s", "limit_s"), [
+    ({"provisioning_model": "flex-start", "max_wait_duration": "90m", "max_run_duration": "5m"}, 5400, 300),
+    ({"provisioning_model": "flex-start", "max_wait_duration": "9h"}, 7200, None),
+    ({"provisioning_model": "spot", "max_wait_duration": "9h"}, 0, None),
+    ({"provisioning_model": "flex-start", "num_nodes": 2, "max_wait_duration": "9h",
+     "max_run_duration": "5m"}, 7200, 600),
+    ({"provisioning_model": "spot", "num_nodes": 2, "max_run_duration": "5m"}, 0, 300),
+    ({"provisioning_model": "spot", "max_run_duration": "7s"}, 0, 30),
+])  # fmt: skip
+def test_one_vm_waits_in_googles_queue_as_long_as_its_job_may_and_google_lets_it(fields, queue_s, limit_s):
+    body = rendered({}, {"gpu": "L4:1", **fields})
+    assert body["queue_s"] == queue_s
+    scheduling = body["properties"]["scheduling"]
+    assert limit_s is None or scheduling["maxRunDuration"] == {"seconds": str(limit_s)}
+    assert ("preemptionNoticeDuration" in scheduling) is (fields["provisioning_model"] == "spot")

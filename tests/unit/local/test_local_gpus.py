@@ -155,13 +155,6 @@ def test_each_node_gets_gpus_of_its_own(machine, gpu_jobs, holds):
     assert not by_node["0"] & by_node["1"]
 
 
-def test_cpu_ranks_see_no_gpu(machine, gpu_jobs, holds):
-    machine("NVIDIA L4")
-    jobs, (spec, go) = gpu_jobs(0), holds
-    go.touch()
-    assert visible_to(jobs, jobs.end(jobs.submit(**spec))) == [["0"]]
-
-
 def test_two_jobs_share_the_gpus_and_a_third_waits_for_one(machine, gpu_jobs, holds):
     machine("NVIDIA L4", "NVIDIA L4")
     jobs, (spec, go) = gpu_jobs(), holds

@@ -12,7 +12,6 @@ from gputrain.backends import agent_reports as status_of
 from gputrain.backends.agent_reports import first_cause, read_result, silence
 from gputrain.backends.local import status as states
 from gputrain.entrypoint import contract
-from gputrain.errors import RequestError
 from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
 from tests.each import each
@@ -180,27 +179,6 @@ def test_a_bad_end_is_told_by_whoever_knows_best(job, told, documents, kind, mes
     path = job({"phase": "ended", **told}, *(document(0, one) for one in documents))
     failure = states.inspect(path).failure
     assert (failure.kind, failure.message) == (kind, message.replace("FOLDER", path))
-
-
-def test_the_last_lines_of_a_job_without_a_document_are_the_last_twenty(job, tmp_path):
-    path = job({"phase": "ended", "exit_code": 3})
-    (tmp_path / "node-0.log").write_text("".join(f"{n}\n" for n in range(30)) + "half")
-    assert states.inspect(path).failure.last_lines == (*map(str, range(11, 30)), "half")
-
-
-def test_what_ranks_stand_at_is_asked_and_told_in_the_folder_of_the_attempt(job, tmp_path):
-    path = job({"phase": "running", "attempt": 3})
-    states.ask_for_stacks(path, "n1")
-    assert (tmp_path / "attempt-3" / contract.STACKS_ASK).read_text() == "n1"
-    assert states.read_stacks(path, "n1") == {}
-    (tmp_path / "attempt-3" / "stacks-n1-1.json").write_text('{"ranks": [{"rank": 2}]}')
-    ((node, (standing,)),) = states.read_stacks(path, "n1").items()
-    assert (node, standing["node_rank"], standing["rank"]) == (1, 1, 2)
-    (tmp_path / "attempt-3" / "stacks-n1-1.json").unlink()
-    (tmp_path / "attempt-3" / contract.STACKS_ASK).unlink()
-    (tmp_path / "attempt-3").rmdir()
-    with pytest.raises(RequestError, match="no ranks of it run"):
-        states.ask_for_stacks(path, "n1")
 
 
 ODD = [None, True, -1, 1e400, "x", "\ud800", [], {}, [[[]]], 10**30, "deep"]

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import attrs
 import pytest
@@ -13,7 +12,7 @@ from gputrain.jobstore import Launch, RecordError
 from gputrain.lifecycle import State
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.vertex.states import Ending, Fate, State as Theirs
+from gputrain_emulator.vertex.states import Ending, State as Theirs
 from tests.unit.vertex.runs import REGIONS, tell
 
 CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list", "get"))
@@ -215,17 +214,6 @@ def test_a_job_that_somebody_deleted_has_ended_and_is_not_made_again(runs, made,
     record = process.reconcile()
     assert (record.result, made()) == ("vanished", [])
     assert "somebody has deleted it" in record.failure.message
-
-
-def test_a_reason_that_comes_a_minute_late_is_waited_for(runs, vertex, cloud):
-    vertex.settings = replace(vertex.settings, error_delay_s=1e9)
-    vertex.set_fate(Fate(exits=(7,), run_s=60))
-    process = runs()
-    process.submit()
-    cloud.clock.advance(160)
-    assert process.status().state is None
-    cloud.clock.advance(120)
-    assert process.until_over().result == "unknown"
 
 
 def test_vertex_ai_restarts_a_spot_job_by_itself(runs, made, vertex, cloud, forever):

@@ -83,8 +83,3 @@ def test_a_reservation_that_does_not_carry_the_job_rules_the_region_out(cloud, b
     name = reserve(cloud, "mine", **kept)
     found = fact(backend, code, reservation=name, num_nodes=2, provisioning_model="standard")
     assert why in found.absent_why
-
-
-def test_a_reservation_that_there_is_not_is_said_by_name(backend, code):
-    name = f"projects/my-project/zones/{ZONE}/reservations/yours"
-    assert "does not exist" in fact(backend, code, reservation=name, provisioning_model="standard").absent_why

@@ -107,14 +107,6 @@ def test_a_line_that_arrives_late_is_included(job, say, cloud):
     assert [one.message for one in lines] == ["late"]
 
 
-def test_a_cursor_goes_on_in_another_process(job, say, cloud, trainer):
-    say("one", rank=0)
-    _, cursor = read(job, cloud)
-    say("two", rank=0)
-    other = trainer().attach(job.uri)
-    assert [one.message for one in read(other, cloud, cursor)[0]] == ["two"]
-
-
 def test_the_last_lines_are_read_from_near_the_end_and_none_before_them(job, say, cloud):
     for number in range(40):
         say(f"line {number}", rank=0)

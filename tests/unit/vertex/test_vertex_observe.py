@@ -59,15 +59,6 @@ def test_a_job_that_waits_tells_what_only_the_service_log_explains(submit, cloud
     assert job.refresh().detail == "succeeded"
 
 
-WATCHER = {GET, "aiplatform.customJobs.list", "storage.buckets.list", "storage.objects.get"}
-
-
-def watching(trainer, cloud, job):
-    """The job as somebody has it who may only look."""
-    watcher = cloud.caller("watcher@example.com", permissions=WATCHER)
-    return trainer(credentials=cloud.credentials_of(watcher)).attach(job.uri)
-
-
 def test_the_ranks_own_traceback_is_read_at_once(submit, make, cloud, vertex, made):
     vertex.set_fate(Fate(exits=(1,), replica="workerpool1-0", run_s=60))
     job = submit(num_nodes=2)
@@ -92,9 +83,3 @@ def test_a_cancel_that_comes_too_late_is_no_error(submit, make, cloud, vertex, r
     job.cancel()
     cloud.clock.advance(5)
     assert job.refresh().state is State.SUCCEEDED
-
-
-def test_somebody_who_may_only_watch_sees_the_end(submit, trainer, cloud):
-    job = submit()
-    cloud.clock.advance(1000)
-    assert watching(trainer, cloud, job).refresh().state is State.SUCCEEDED

@@ -1,13 +1,12 @@
 # one case a line
 """The constructor tells every fault at once, and the plan what Vertex AI cannot honour."""
 
-import ast
 import contextlib
 
 import pytest
 
 from gputrain.backends.vertex import VertexAI
-from gputrain.backends.vertex.settings import NfsMount, ReductionServer
+from gputrain.backends.vertex.settings import NfsMount
 from gputrain.errors import SpecError
 from gputrain.jobstore import JobRecord, JobRef, Option
 from gputrain.planning import candidates, rank
@@ -36,17 +35,9 @@ OF_SHARE = NfsMount(**SHARE)
 @each(
     ("fields", "named"),
     [
-        ({"disk_gib": 100}, None),
-        ({"disk_gib": 99}, "disk_gib"),
-        ({"disk_gib": 64_000}, None),
         ({"disk_gib": 64_001}, "disk_gib"),
-        ({"management_fee": 9.9}, None),
         ({"management_fee": 10}, "management_fee"),
         ({"management_fee": False}, "management_fee"),
-        ({"disk_type": "pd-balanced"}, "disk_type"),
-        ({"disk_type": "hyperdisk-balanced"}, None),
-        ({"persistent_resource": "Mine"}, "persistent_resource"),
-        ({"network": NETWORK}, None),
         ({"network": NETWORK, "network_attachment": ATTACHMENT}, "network"),
         ({"tensorboard": "projects/p/locations/r/tensorboards/1", "service_account": "a@b.c"}, None),
         ({"nfs_mounts": [SHARE]}, "network"),
@@ -54,17 +45,10 @@ OF_SHARE = NfsMount(**SHARE)
         ({"nfs_mounts": [OF_SHARE], "network_attachment": ATTACHMENT}, None),
         ({"nfs_mounts": [{**SHARE, "more": ""}], "network": NETWORK}, "nfs_mounts"),
         ({"nfs_mounts": [{"server": "10.0.0.2", "path": "/share"}], "network": NETWORK}, "nfs_mounts"),
-        ({"nfs_mounts": ["10.0.0.2:/share"], "network": NETWORK}, "nfs_mounts"),
         ({"experiment": CONTEXT, "experiment_run": f"{CONTEXT}-1"}, None),
-        ({"experiment": CONTEXT}, None),
         ({"experiment_run": f"{CONTEXT}-1"}, "experiment"),
-        ({"experiment": "mine"}, "experiment"),
-        ({"enable_web_access": 1}, "enable_web_access"),
-        ({"reduction_server": "n1"}, "reduction_server"),
         ({"reduction_server": {"replicas": 2}}, None),
         ({"reduction_server": {"replicas": 0}}, "reduction_server"),
-        ({"reduction_server": {"replicas": "2"}}, "reduction_server"),
-        ({"reduction_server": {"replicas": True}}, "reduction_server"),
         ({"reduction_server": {"replica": 2}}, "reduction_server"),
         ({"reduction_server": {"replicas": 2, "image": "--privileged"}}, "reduction_server"),
     ],
@@ -151,23 +135,3 @@ def test_a_name_is_enough_to_make_the_backend_again():
     backend = VertexAI.for_job(ref, JobRecord(job_id="a-1", spec={}, options=options))
     assert repr(backend) == "VertexAI(project='my-project', regions=['us-east4', 'us-central1'])"
     assert backend.documents.uri.startswith("gs://my-bucket/mine")
-
-
-@each(
-    ("kind", "given", "field"),
-    [
-        (ReductionServer, {"replicas": 0}, "replicas"),
-        (ReductionServer, {"replicas": True}, "replicas"),
-        (ReductionServer, {"replicas": 2, "machine_type": 5}, "machine_type"),
-        (ReductionServer, {"replicas": 2, "image": "a b"}, "image"),
-        (NfsMount, {**SHARE, "server": "-x"}, "server"),
-        (NfsMount, {**SHARE, "path": None}, "path"),
-        (NfsMount, {**SHARE, "mount_point": "../x"}, "mount_point"),
-    ],
-)
-def test_what_stands_within_a_setting_is_refused_by_its_name_with_one_that_would_do(kind, given, field):
-    with pytest.raises(SpecError) as caught:
-        kind(**given)
-    (fault,) = caught.value.faults
-    assert fault.field == field
-    kind(**{**given, field: ast.literal_eval(fault.fix.partition("=")[2])})
