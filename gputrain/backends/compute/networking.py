@@ -62,17 +62,24 @@ def choose(
         return Choice(fabric=None, lacks=why, fix="gpu_networking='auto'")
     fabric, named = fits[0], len(settings.gpu_subnetworks)
     lacks = fix = commands = ""
+    # Where somebody names the way or the boot image, it is believed to have what a plugin needs.
+    is_named = settings.gpu_networking is fabric.networking or images.path_of(settings)
+    boots = fabric.is_plain or is_named or images.is_ready(shape, image, fabric.networking)
+    cuda = catalog.cuda_of(image or "")
     if fabric.nics and len(fabric.nics) != named:
-        lacks = f"its GPUs talk through {_counted(fabric)} of their own, and gpu_subnetworks names {named}"
+        kinds = {"GVNIC": fabric.data_gvnics, "MRDMA": fabric.rdma_nics}
+        counted = " and ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+        such = f"{len(fabric.nics)} subnetwork{'s' if len(fabric.nics) > 1 else ''} ({counted})"
+        lacks = f"its GPUs talk through {such} of their own, and gpu_subnetworks names {named}"
         fix = f"gpu_subnetworks={names(fabric)}, made by the commands below"
         commands = "\n" + recipe(fabric, settings, zone)
-    elif not _boots(shape, settings, image, fabric):
+    elif not boots:
         with_torch = "" if image is not None else " and PyTorch as well"
         lacks = f"no boot image is known that has what {fabric.networking} needs{with_torch}"
         in_a_container = images.is_ready(shape, "any", fabric.networking)
         fix = "image= to run in a container, or " * in_a_container
         fix += "image_family='PROJECT/FAMILY' of one that has it"
-    elif _has_other_cuda(fabric, image):
+    elif cuda and fabric.cuda and release(cuda)[:1] != release(fabric.cuda):
         lacks = f"the plugin of {fabric.networking} needs the runtime of CUDA {fabric.cuda} in the image"
         fix = f"an image built with CUDA {fabric.cuda}"
     if lacks:
@@ -87,24 +94,6 @@ def _is_meant(fabric: Fabric, settings: ComputeSettings) -> bool:
     if fabric.confidence is Confidence.LOW:
         return False
     return bool(settings.gpu_subnetworks) or not fabric.is_plain or not fabric.nics
-
-
-def _counted(fabric: Fabric) -> str:
-    counts = {"GVNIC": fabric.data_gvnics, "MRDMA": fabric.rdma_nics}
-    kinds = " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    return f"{len(fabric.nics)} subnetwork{'s' if len(fabric.nics) > 1 else ''} ({kinds})"
-
-
-def _boots(shape: Shape, settings: ComputeSettings, image: str | None, fabric: Fabric) -> bool:
-    """Whether the boot image has what a plugin needs; where somebody names either, that is believed."""
-    is_named = settings.gpu_networking is fabric.networking or images.path_of(settings)
-    return fabric.is_plain or bool(is_named) or images.is_ready(shape, image, fabric.networking)
-
-
-def _has_other_cuda(fabric: Fabric, image: str | None) -> bool:
-    """Whether the image's name has a CUDA release whose runtime the plugin cannot load."""
-    cuda = catalog.cuda_of(image or "")
-    return bool(fabric.cuda and cuda) and release(cuda or "")[:1] != release(fabric.cuda)
 
 
 def _cost(fast: Fabric, slow: Fabric, shape: Shape) -> str:
