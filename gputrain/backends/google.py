@@ -1,4 +1,4 @@
-"""What backends of Google's services have in common: settings, asks of a spec, facts, code, records."""
+"""What backends of Google's services have in common: settings, facts, code, records."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class GoogleBackend(Backend, Generic[S]):
         return {}
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
-        """Quotas, the reservation that is named, and what else the service tells beforehand."""
+        """Quotas, the reservation that is named, and what else the service says beforehand."""
         if not wanted:
             return {}
         asked = {**self._reader.questions(), **reservation_questions(self._access, wanted)}
@@ -365,12 +365,12 @@ def in_reservation(one: Candidate, shape: Shape, zone: str, found: Mapping[str, 
     """Why the reservation named does not carry the job in a zone, and what is not known of it."""
     if one.reservation in (None, ANY_RESERVATION):
         return "", ""
-    told = found[_reserved(one.reservation)]
-    if told.value is None:
-        why = in_short(told.error) if told.error else "the list is not whole"
+    answer = found[_reserved(one.reservation)]
+    if answer.value is None:
+        why = in_short(answer.error) if answer.error else "the list is not whole"
         return "", f"{_reserved(one.reservation)}: {why}"
     attached = (shape.gpu.accelerator_type, shape.api_gpu_count) if shape.is_attached else None
-    return check_fit(told.value, one.reservation, zone, one.machine_type, attached, one.num_nodes), ""
+    return check_fit(answer.value, one.reservation, zone, one.machine_type, attached, one.num_nodes), ""
 
 
 def _reserved(name: str) -> str:

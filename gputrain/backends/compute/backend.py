@@ -1,4 +1,4 @@
-"""`ComputeEngine`: gangs of GPU VMs that start whole, say why they ended, and remove themselves."""
+"""`ComputeEngine`: GPU VMs that start all together, report why they ended, and remove themselves."""
 
 from __future__ import annotations
 

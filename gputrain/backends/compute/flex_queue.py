@@ -1,4 +1,4 @@
-"""Gangs in Google's flex-start queue: a template, an empty group, and one request for all of its VMs.
+"""VM groups in Google's flex-start queue: a template, an empty group, and one request for all of its VMs.
 
 Google serves the request whole, or makes nothing of it. It bills from the VMs on, keeps no deadline of its
 own, and never makes a VM anew where repairs are off. All three things bear one name, of one attempt.
@@ -53,7 +53,7 @@ STATUS = "QUEUE"
 
 @attrs.define(kw_only=True, eq=False)
 class FlexQueue:
-    """The flex-start queue of one project, for gangs."""
+    """The flex-start queue of one project, for groups of VMs."""
 
     calls: Calls
 
@@ -168,9 +168,9 @@ def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: floa
     if state in WAITS:
         if is_late(record, now):
             return queue_ended(causes.WAIT_LIMIT, causes.WAIT_LIMIT.title)
-        told = f"{len(attempt.names)} {attempt.option.machine_type} wait in Google's queue, all or none,"
+        wait = f"{len(attempt.names)} {attempt.option.machine_type} wait in Google's queue, all or none,"
         last = mappings(mapping(mapping(status.get("lastAttempt")).get("error")).get("errors"))
-        detail = "; ".join([f"{told} and cost nothing", *(shorten(one.get("message")) for one in last[:1])])
+        detail = "; ".join([f"{wait} and cost nothing", *(shorten(one.get("message")) for one in last[:1])])
         return Status(state=State.QUEUED, exists=True, is_whole=True, detail=detail)
     if state == "FAILED":  # Google gave it up, and removed what it had made
         errors = mappings(mapping(status.get("error")).get("errors"))

@@ -36,7 +36,7 @@ and lets all pass. Source: "Create an A3 Mega or A3 High MIG", "Cloud NGFW for R
 
 @attrs.frozen(kw_only=True)
 class Choice:
-    """How the GPUs of a gang would talk."""
+    """How the GPUs of several machines would talk."""
 
     fabric: Fabric | None
     """None: there is one node, or no way is known."""
@@ -101,7 +101,7 @@ def _cost(fast: Fabric, slow: Fabric, shape: Shape) -> str:
 
 
 def network(shape: Shape, settings: ComputeSettings, num_nodes: int, image: str | None) -> Network | None:
-    """What a plan tells of it; None for one node."""
+    """What a plan shows of it; None for one node."""
     fabric = choose(shape, settings, num_nodes, image).fabric
     if fabric is None:
         return None
@@ -112,9 +112,9 @@ def network(shape: Shape, settings: ComputeSettings, num_nodes: int, image: str 
             f"{num_nodes} x {shape.machine_type} would talk by {fabric.networking},"
             f" {_cost(fastest, fabric, shape)} ({fastest.networking})"
         )
-    told = "; ".join(filter(None, [fabric.note, ", ".join(fabric.sources)]))
+    note = "; ".join(filter(None, [fabric.note, ", ".join(fabric.sources)]))
     return Network(
-        name=fabric.networking.value, gbps_per_gpu=fabric.gbps_per_gpu(shape), note=told, warning=warning
+        name=fabric.networking.value, gbps_per_gpu=fabric.gbps_per_gpu(shape), note=note, warning=warning
     )
 
 
@@ -232,7 +232,7 @@ class WaysOut:
 
 
 def ways_out(subnetwork: Mapping[str, Any], routers: Sequence[Mapping[str, Any]]) -> WaysOut:
-    """What a subnetwork and its region's routers allow, as Compute Engine tells of them. Pure.
+    """What a subnetwork and its region's routers allow, as Compute Engine lists them. Pure.
 
     >>> ways_out({"privateIpGoogleAccess": True}, [])
     WaysOut(to_google=True, to_internet=False)
@@ -254,7 +254,7 @@ def _covers(nat: Mapping[str, Any], subnetwork: Mapping[str, Any]) -> bool:
 
 
 def _path(link: Any) -> str:
-    """A resource's name without the host that told of it."""
+    """A resource's name without the host of its address."""
     return str(link or "").rpartition("/projects/")[2]
 
 

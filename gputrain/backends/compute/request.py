@@ -1,7 +1,7 @@
-"""The request that makes the VMs of an attempt, and what tells them from those of another.
+"""The request that makes the VMs of an attempt, and how they differ from those of another.
 
 An attempt's id is in the name of every VM, in its label, and in the folder where its guests write. So a VM
-is never taken for one of another attempt, whoever made it and however late it came. Names are chosen before
+is never taken for one of another attempt, however late it came. Names are chosen before
 anything exists, so the address of node 0 is known when the first VM boots.
 
 A request is Google's own JSON. For N VMs it is one ``bulkInsert`` with names of our choice and ``minCount``
@@ -400,7 +400,7 @@ def _document(
     settings: ComputeSettings, addresses: Mapping[str, str], job_id: str, spec: TrainingSpec,
     attempt: Attempt, candidate: Candidate, bundle: Bundle, shape: Shape, fabric: Fabric | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
+    """The document that the guest reads. Nothing in it is a secret: who may see the VM may read it."""
     bucket, own = settings.bucket, None
     if spec.runs_image:
         own = {"entrypoint": list(spec.entrypoint or ()), "args": list(spec.args)}

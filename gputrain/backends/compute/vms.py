@@ -61,7 +61,7 @@ _MODELS = {word: model for model, word in MODELS.items()}
 
 
 class LeftBehindError(UnclearError):
-    """VMs of a gang may be there, and could not be removed: no other place may be asked."""
+    """VMs of an attempt may be there, and could not be removed: no other place may be asked."""
 
     kind = "left_behind"
 
@@ -105,7 +105,7 @@ class Vms:
 
     @contextlib.contextmanager
     def _undone(self, vms: AttemptVms) -> Iterator[None]:
-        """Remove what is left of a try that is refused; of one that is unclear, the next look tells."""
+        """Remove what is left of a try that is refused; of one that is unclear, the next look decides."""
         try:
             yield
         except TransientError:
@@ -161,7 +161,7 @@ class Vms:
         try:
             if vms.is_queued:  # first: it could make VMs that nobody sees yet
                 self.queue.remove(vms.zone, vms.queue)
-        finally:  # whoever is refused the queue may delete the VMs still
+        finally:  # who is refused the queue may delete the VMs still
             since, refused = Since(self.calls.access.now), None
             while left := self._there(vms):
                 refused = self._delete(vms, left) or refused

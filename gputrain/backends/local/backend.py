@@ -297,8 +297,8 @@ def _end(path: str) -> None:
 
 
 def _kill_supervisor(path: str) -> None:
-    told = (folder.read_json(os.path.join(path, folder.STATE)) or {}).get("supervisor")
-    pid, began = told if isinstance(told, list) else (0, "")
+    named = (folder.read_json(os.path.join(path, folder.STATE)) or {}).get("supervisor")
+    pid, began = named if isinstance(named, list) else (0, "")
     if began and host.began(pid) == began:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

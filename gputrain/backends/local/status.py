@@ -39,21 +39,21 @@ _CLOCK_SLACK_S = 1.0
 def inspect(path: str) -> Status:
     """What the folder of an attempt that was launched says."""
     is_held = folder.is_held(path)  # before the state is read: a supervisor writes that, and then lets go
-    told = reports.read(folder.read_json(os.path.join(path, folder.STATE)) or {})
-    if told.state is None:
-        return Status(detail=f"what {path} says of its state cannot be read", raw={"state": told.raw})
-    if not told.is_over and is_held:
-        return _status(told, [], told.state, None, None)
-    documents = _results(path, told)
-    if told.is_over:
-        return _status(told, documents, told.state, _failure(path, told, documents), told.at(ENDED))
+    report = _report(path)
+    if report.state is None:
+        return Status(detail=f"what {path} says of its state cannot be read", raw={"state": report.raw})
+    if not report.is_over and is_held:
+        return _status(report, report.state)
+    documents = _results(path, report)
+    if report.is_over:
+        return _status(report, report.state, documents, _failure(path, report, documents), report.at(ENDED))
     # The supervisor was killed, and the kernel has ended its agents and their ranks.
-    told, ended_at = attrs.evolve(told, message=""), _last_write(path)
+    report, ended_at = attrs.evolve(report, message=""), _last_write(path)
     if any(_is_success_of_node_0(one) for one in documents):
-        told = attrs.evolve(told, exit_code=contract.DONE)
-        return _status(told, documents, State.SUCCEEDED, None, ended_at)
+        report = attrs.evolve(report, exit_code=contract.DONE)
+        return _status(report, State.SUCCEEDED, documents, None, ended_at)
     failure = first_cause(documents) or Failure(kind=causes.LOST.kind, message=_KILLED)
-    return _status(told, documents, State.FAILED, failure, ended_at)
+    return _status(report, State.FAILED, documents, failure, ended_at)
 
 
 def is_over(path: str) -> bool:
@@ -62,18 +62,19 @@ def is_over(path: str) -> bool:
     return state is not None and state.is_terminal
 
 
+def _report(path: str) -> reports.Status:
+    return reports.read(folder.read_json(os.path.join(path, folder.STATE)) or {})
+
+
 def _status(
-    told: reports.Status,
-    documents: list[Document],
-    state: State,
-    failure: Failure | None,
-    ended_at: datetime | None,
-) -> Status:
-    message = told.message or (failure.message if failure else "")
-    never_ran = told.exit_code in (None, contract.BAD_ENVIRONMENT, contract.NODE_LOST)
+    report: reports.Status, state: State, documents: Sequence[Document] = (), failure: Failure | None = None,
+    ended_at: datetime | None = None,
+) -> Status:  # fmt: skip
+    message = report.message or (failure.message if failure else "")
+    never_ran = report.exit_code in (None, contract.BAD_ENVIRONMENT, contract.NODE_LOST)
     # An attempt may be over before its supervisor has seen that ranks run.
-    has_begun = state is State.INTERRUPTED or (told.is_over and not never_ran)
-    began = told.at(RUNNING) or (told.at(STARTING) if has_begun else None)
+    has_begun = state is State.INTERRUPTED or (report.is_over and not never_ran)
+    began = report.at(RUNNING) or (report.at(STARTING) if has_begun else None)
     return Status(
         state=state,
         exists=True,
@@ -81,13 +82,13 @@ def _status(
         cause=causes.of(failure.kind) if failure else None,
         has_run=began is not None,
         ran_s=max(0.0, (ended_at - began).total_seconds()) if ended_at and began else 0.0,
-        detail="; ".join(filter(None, [message, losses([told], documents)])),
+        detail="; ".join(filter(None, [message, losses([report], documents)])),
         failure=failure,
         started_at=began,
         ended_at=ended_at,
-        exit_code=told.exit_code,
-        restarts=told.attempt,
-        raw={"state": told.raw, "results": documents},
+        exit_code=report.exit_code,
+        restarts=report.attempt,
+        raw={"state": report.raw, "results": list(documents)},
     )
 
 
@@ -103,45 +104,46 @@ def _last_write(path: str) -> datetime | None:
     return datetime.fromtimestamp(max(written), tz=timezone.utc) if written else None
 
 
-def _failure(path: str, told: reports.Status, documents: list[Document]) -> Failure | None:
-    if told.state is State.SUCCEEDED:
+def _failure(path: str, report: reports.Status, documents: list[Document]) -> Failure | None:
+    if report.state is State.SUCCEEDED:
         return None
-    if told.cause is not None:
-        silent = reports.silence(documents) if told.cause is causes.TIME_LIMIT else ""
-        message = "; ".join(filter(None, (told.message or told.cause.title, silent)))
-        return Failure(kind=told.cause.kind, message=message, exit_code=told.exit_code)
+    if report.cause is not None:
+        silent = reports.silence(documents) if report.cause is causes.TIME_LIMIT else ""
+        message = "; ".join(filter(None, (report.message or report.cause.title, silent)))
+        return Failure(kind=report.cause.kind, message=message, exit_code=report.exit_code)
     found = first_cause(documents)
     if found is not None and found.kind not in (contract.NODE_LOSS, contract.NODE_MISSING):
         return found
-    if told.lost:
-        node, number = min(told.lost.items())
-        message = f"the agent of node {node} was ended by {_name_of(number)}"
+    if report.lost:
+        node, number = min(report.lost.items())
+        known = number in tuple(signal.Signals)
+        name = signal.Signals(number).name if known else f"signal {number}"
+        message = f"the agent of node {node} was ended by {name}"
         return Failure(kind=causes.NODE_LOST.kind, message=message, node_rank=node)
-    return found or _without_document(path, told, documents)
+    return found or _without_document(path, report, documents)
 
 
-def _name_of(number: int) -> str:
-    known = number in tuple(signal.Signals)
-    return signal.Signals(number).name if known else f"signal {number}"
-
-
-def _without_document(path: str, told: reports.Status, documents: list[Document]) -> Failure:
+def _without_document(path: str, report: reports.Status, documents: list[Document]) -> Failure:
     """An agent that could not even start says why in its log."""
-    code = told.exit_code
+    code = report.exit_code
     if code == contract.STOPPED:
         return Failure(kind=causes.STOPPED.kind, message=reports.asked_by(documents), exit_code=code)
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
-    if told.disk_was_full:
+    if report.disk_was_full:
         message = f"the disk that holds {path} was full"
     lines = tuple(line.message for line in read_logs(path, "", is_over=True).lines)
     return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
 
-def _results(path: str, told: reports.Status) -> list[Document]:
-    attempt = os.path.join(path, folder.ATTEMPT.format(attempt=told.attempt))
-    names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(_node_count(path))]
-    found = (folder.read_json(os.path.join(attempt, name)) for name in names)
+def _results(path: str, report: reports.Status) -> list[Document]:
+    names = (contract.RESULT_FILE.format(node_rank=rank) for rank in range(_node_count(path)))
+    found = (folder.read_json(os.path.join(_run_folder(path, report), name)) for name in names)
     return [reports.read_result(document) for document in found if document is not None]
+
+
+def _run_folder(path: str, report: reports.Status) -> str:
+    """Where the agents of its last restart write."""
+    return os.path.join(path, folder.ATTEMPT.format(attempt=report.attempt))
 
 
 def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
@@ -222,29 +224,20 @@ def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> Tail:
 
 
 def ask_for_stacks(path: str, nonce: str) -> None:
-    """Leave the question; twice is two questions. RequestError: nobody is there yet."""
-    attempt = _attempt_of(path)
-    if not os.path.isdir(attempt):
+    """Leave the question; twice is two questions. RequestError: no agent is there yet."""
+    inside = _run_folder(path, _report(path))
+    if not os.path.isdir(inside):
         raise RequestError(f"{os.path.basename(path)} starts: no ranks of it run", fix="ask a moment later")
     with explained(path):
-        folder.write_whole(os.path.join(attempt, contract.STACKS_ASK), nonce.encode())
+        folder.write_whole(os.path.join(inside, contract.STACKS_ASK), nonce.encode())
 
 
 def read_stacks(path: str, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
     """The answers that are there, by node."""
-    attempt = _attempt_of(path)
-    names = {node: name for name in os.listdir(attempt) if (node := reports.node_of(name, nonce)) is not None}
-    return {
-        node: reports.read_standings(_content(os.path.join(attempt, name)), node)
-        for node, name in names.items()
-    }
-
-
-def _attempt_of(path: str) -> str:
-    told = reports.read(folder.read_json(os.path.join(path, folder.STATE)) or {})
-    return os.path.join(path, folder.ATTEMPT.format(attempt=told.attempt))
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(reports.MOST_BYTES)
+    inside, found = _run_folder(path, _report(path)), {}
+    for name in os.listdir(inside):
+        node = reports.node_of(name, nonce)
+        if node is not None:
+            with open(os.path.join(inside, name), "rb") as file:
+                found[node] = reports.read_standings(file.read(reports.MOST_BYTES), node)
+    return found

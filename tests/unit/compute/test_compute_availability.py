@@ -8,6 +8,7 @@ from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.faults import Reshape, server_error
+from tests.support.clouds import reserve
 
 ZONE = "us-central1-a"
 H100 = {"gpu": "H100:8", "machine_type": "a3-highgpu-8g"}
@@ -30,24 +31,6 @@ def facts(backend, code, **more):
 
 def methods(cloud):
     return sorted(one.method for one in cloud.requests)
-
-
-def reserve(cloud, name, *, is_specific=True, count=2, machine="g2-standard-4", zone=ZONE, **more):
-    """A reservation, made by Google's own client."""
-    from google.cloud import compute_v1
-
-    client = compute_v1.ReservationsClient(credentials=cloud.credentials, client_options=cloud.client_options)
-    properties = {"machine_type": machine, **more}
-    client.insert(
-        project=cloud.project,
-        zone=zone,
-        reservation_resource={
-            "name": name,
-            "specific_reservation_required": is_specific,
-            "specific_reservation": {"count": count, "instance_properties": properties},
-        },
-    )
-    cloud.clock.advance(10)
 
 
 def test_one_plan_asks_for_quotas_and_machines_and_no_more(cloud, backend, code):

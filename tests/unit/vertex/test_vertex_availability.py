@@ -6,6 +6,7 @@ from gputrain import Trainer
 from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
+from tests.support.clouds import reserve
 
 ZONE = "us-central1-a"
 STEM = "aiplatform.googleapis.com/custom_model_training_"
@@ -21,23 +22,6 @@ def fact(backend, code, **more):
     told = backend.availability(wanted)
     assert set(told) == set(wanted)
     return told[wanted[0]]
-
-
-def reserve(cloud, name, *, count=2, machine="g2-standard-4", zone=ZONE):
-    """A reservation, made by Google's own client; its full name."""
-    from google.cloud import compute_v1
-
-    compute_v1.ReservationsClient(credentials=cloud.credentials, client_options=cloud.client_options).insert(
-        project=cloud.project,
-        zone=zone,
-        reservation_resource={
-            "name": name,
-            "specific_reservation_required": True,
-            "specific_reservation": {"count": count, "instance_properties": {"machine_type": machine}},
-        },
-    )
-    cloud.clock.advance(10)
-    return f"projects/{cloud.project}/zones/{zone}/reservations/{name}"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from gputrain.catalog import ProvisioningModel, Service
 from gputrain_emulator import gcloud
 from gputrain_emulator.compute.state import Compute
 from gputrain_emulator.storage import Storage
+from tests.support.clouds import reserve
 
 PROGRAM = shutil.which("gcloud")
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="gcloud is not installed")
@@ -118,16 +119,6 @@ def asked(shape, folder):
     }  # fmt: skip
 
 
-def reserve(cloud, shape):
-    from google.cloud import compute_v1
-
-    client = compute_v1.ReservationsClient(credentials=cloud.credentials, client_options=cloud.client_options)
-    kept = {"count": 2, "instance_properties": {"machine_type": shape.machine_type}}
-    mine = {"name": "mine", "specific_reservation_required": True, "specific_reservation": kept}
-    client.insert(project=cloud.project, zone=zone_of(shape), reservation_resource=mine)
-    cloud.clock.advance(10)
-
-
 def test_a_gang_of_two_runs_in_what_the_recipe_makes(cloud, run, group, tmp_path):
     recipe, shapes = group
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
@@ -139,7 +130,7 @@ def test_a_gang_of_two_runs_in_what_the_recipe_makes(cloud, run, group, tmp_path
     assert said.count("Created [") == networks + rules + subnetworks
     for shape in shapes:
         if SPOT not in shape.sold_as(Service.COMPUTE):
-            reserve(cloud, shape)
+            reserve(cloud, "mine", machine=shape.machine_type, zone=zone_of(shape))
         trainer = Trainer(backend_of(shape, **reach))
         _is_told_by_the_doctor(cloud, trainer, shape, tmp_path)
         _is_planned_and_made(cloud, trainer, shape, tmp_path)
