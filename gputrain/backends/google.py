@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
@@ -182,6 +182,8 @@ class GoogleBackend(Backend, Generic[S]):
 
     has_quotas = True
     _service: Service
+    _fact: Callable[[Candidate, QuotaSnapshot, Mapping[str, Found]], Fact]
+    """What was answered about a candidate, of these quotas and questions."""
     _settings_class: type[S]
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -223,16 +225,15 @@ class GoogleBackend(Backend, Generic[S]):
         """Quotas, the reservation that is named, and what else the service says beforehand."""
         if not wanted:
             return {}
-        asked = {**self._reader.questions(), **reservation_questions(self._access, wanted)}
+        named = {one.reservation for one in wanted} - {None, ANY_RESERVATION}
+        reserved = {_reserved(name): partial(find_reservations, self._access, name) for name in named if name}
+        asked: dict[str, Callable[[], Any]] = {**self._reader.questions(), **reserved}
         found = self._access.looks.ask({**asked, **self._questions(wanted)})
         snapshot = self._reader.snapshot(found)
         return {one: self._fact(one, snapshot, found) for one in wanted}
 
     def _questions(self, _wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
         return {}
-
-    def _fact(self, one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
-        raise NotImplementedError
 
     def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
         return self._reader.quotas(gpus, **size)
@@ -350,15 +351,6 @@ def shape_of(one: Candidate, service: Service) -> Shape:
 @lru_cache(maxsize=1024)
 def _shape_of(gpu: str | None, count: Any, machine_type: str, service: Service) -> Shape:
     return catalog.shapes(gpu, count, machine_type=machine_type, service=service)[0]
-
-
-def reservation_questions(access: GoogleClient, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
-    """What to ask about the reservations that candidates name, for `GoogleClient.looks`."""
-    names = dict.fromkeys(one.reservation for one in wanted if one.reservation not in (None, ANY_RESERVATION))
-    return {
-        _reserved(name): lambda name=name: find_reservations(access, name)  # type: ignore[misc]
-        for name in names
-    }
 
 
 def in_reservation(one: Candidate, shape: Shape, zone: str, found: Mapping[str, Found]) -> tuple[str, str]:

@@ -8,21 +8,21 @@ from functools import cached_property
 from typing import Any
 
 from gputrain.backends.base import Bundle, Machine, Request, Status
-from gputrain.backends.compute import offers, preflight
+from gputrain.backends.compute import images, networking, offers, preflight
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.flex_queue import FlexQueue
-from gputrain.backends.compute.request import AttemptVms, build
+from gputrain.backends.compute.request import AttemptVms, call, draft
 from gputrain.backends.compute.settings import NAME, ComputeSettings
 from gputrain.backends.compute.status import Looks
 from gputrain.backends.compute.vms import Vms
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service
 from gputrain.doctor import Checks
-from gputrain.google.cache import Found
+from gputrain.google import Api
+from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import Progress
 from gputrain.jobstore import Attempt, JobRecord
-from gputrain.planning import Candidate, Fact, Supply
-from gputrain.quota.model import QuotaSnapshot
+from gputrain.planning import Candidate, Supply
 from gputrain.spec import TrainingSpec
 
 
@@ -77,6 +77,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     name = NAME
     _service, _settings_class = Service.COMPUTE, ComputeSettings
+    _fact = staticmethod(offers.fact)
 
     def __init__(
         self, project: str, *, regions: Sequence[str], bucket: str,
@@ -112,16 +113,25 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def _quota_options(self) -> Mapping[str, Any]:
         return {"disk_gib": self._settings.disk_gib, "disk_type": self._settings.disk_type}
 
-    def _fact(self, one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
-        return offers.fact(one, snapshot, found)
-
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
         return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def build_request(
         self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
     ) -> Request:
-        return build(self._calls, self._settings, record.job_id, spec, attempt, candidate, bundle)
+        """As of `Backend`. NoWayOutError: the VMs would reach nothing."""
+        access = self._access
+        addresses = {api.value: access.url(api) for api in (Api.STORAGE, Api.COMPUTE, Api.SECRETMANAGER)}
+        body = draft(self._settings, addresses, record.job_id, spec, attempt, candidate, bundle)
+        networking.check_ways_out(access, self._settings, body)
+        # Each image is asked for anew: its tag or family may have moved since the last submit.
+        (disk,), job = body["properties"]["disks"], body["job"]
+        source = images.newest(self._calls, disk["initializeParams"]["sourceImage"])
+        disk["initializeParams"]["sourceImage"] = source
+        if job["image"]:
+            job["image"] = resolve_digest(access, job["image"])
+        image, body = by_digest(job["image"] or ""), call(body)
+        return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body, image=image)
 
     def launch(self, request: Request) -> str:
         with self._reader.corrected():

@@ -94,12 +94,12 @@ class Calls:
 
         client = self.access.client(getattr(compute_v1, kind), self.access.url(Api.COMPUTE))
         request = {"project": self.access.project, **asked}
-
-        def send() -> Json:
-            answer = getattr(client, method)(request=dict(request), timeout=WRITE.call_s, retry=None)
-            return plain(answer)
-
-        return self.access.tried(send, action=action, policy=policy, place=str(asked.get("zone", "")))
+        return self.access.tried(
+            lambda: plain(getattr(client, method)(request=dict(request), timeout=WRITE.call_s, retry=None)),
+            action=action,
+            policy=policy,
+            place=str(asked.get("zone", "")),
+        )
 
     def image(self, path: str) -> Json:
         """An image, or the newest of a family, by the name that a disk uses. MissingError: there is none."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +24,6 @@ import attrs
 from gputrain.backends.agent_reports import of_agents, of_code
 from gputrain.backends.base import Bundle, Request
 from gputrain.backends.compute import images, networking
-from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import RESERVABLE, RESERVATION_KEY, check_image, shape_of
 from gputrain.catalog import (
@@ -38,9 +37,8 @@ from gputrain.catalog import (
 )
 from gputrain.entrypoint import contract
 from gputrain.fields import invalid
-from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, Api, our_labels
+from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.compute_lists import affinity_value
-from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import Attempt, JobRecord, RecordError
 from gputrain.keeper import texts
@@ -128,8 +126,8 @@ class AttemptVms:
 
     @property
     def queue(self) -> str:
-        """The name of their template, their group and their request in Google's queue."""
-        return queue_name(self.names)
+        """The name of their template, group and request in the queue: what their names have in common."""
+        return self.names[0].rpartition("-")[0]
 
     def are_of(self, vm: Mapping[str, Any]) -> bool:
         """Whether a VM was made for this attempt, by its name and its label."""
@@ -143,15 +141,6 @@ class AttemptVms:
         """The command with which a person gets to a VM, through Identity-Aware Proxy."""
         words = ["gcloud", "compute", "ssh", self.names[node_rank], "--project", project]
         return shlex.join([*words, "--zone", self.zone, "--tunnel-through-iap"])
-
-
-def queue_name(names: Sequence[str]) -> str:
-    """What the VMs of an attempt bear in Google's queue: what their names have in common.
-
-    >>> queue_name(["bert-x1y2-abc123-0", "bert-x1y2-abc123-1"])
-    'bert-x1y2-abc123'
-    """
-    return names[0].rpartition("-")[0]
 
 
 def note_of(**pairs: str) -> str:
@@ -172,29 +161,6 @@ def read_note(text: object) -> dict[str, str]:
     first, *words = str(text).split(" ")
     pairs = [word.partition("=") for word in words] if first == "gputrain" else []
     return {key: value for key, _, value in pairs if value}
-
-
-def build(
-    calls: Calls, settings: ComputeSettings, job_id: str, spec: TrainingSpec, attempt: Attempt,
-    candidate: Candidate, bundle: Bundle,
-) -> Request:  # fmt: skip
-    """The request as it is sent: with what the images are today. Arguments as of `Backend.build_request`.
-
-    Raises:
-        NoWayOutError: the VMs would reach nothing.
-        RequestError, AccessError: an image is not there.
-    """
-    access = calls.access
-    addresses = {api.value: access.url(api) for api in (Api.STORAGE, Api.COMPUTE, Api.SECRETMANAGER)}
-    body = draft(settings, addresses, job_id, spec, attempt, candidate, bundle)
-    networking.check_ways_out(access, settings, body)
-    # Each image is asked for anew: its tag or family may have moved since the last submit.
-    (disk,), job = body["properties"]["disks"], body["job"]
-    disk["initializeParams"]["sourceImage"] = images.newest(calls, disk["initializeParams"]["sourceImage"])
-    if job["image"]:
-        job["image"] = resolve_digest(access, job["image"])
-    image = by_digest(job["image"] or "")
-    return Request(job_id=job_id, attempt=attempt, candidate=candidate, body=call(body), image=image)
 
 
 def draft(
@@ -252,7 +218,7 @@ def call(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _queued_group(properties: Mapping[str, Any], zone: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """The template, the empty group and the request for all of its VMs by their names."""
-    name, home = queue_name(job["names"]), properties["labels"][LABEL_OWNER]
+    name, home = job["names"][0].rpartition("-")[0], properties["labels"][LABEL_OWNER]
     note = note_of(job=job["job_id"], home=home, zone=zone, attempt=job["attempt"])
     both = {"name": name, "description": note}
     return {

@@ -19,12 +19,11 @@ from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
 from gputrain.doctor import Checks
 from gputrain.google import Api
-from gputrain.google.cache import Found, Pace, Recent
+from gputrain.google.cache import Pace, Recent
 from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import Progress
 from gputrain.jobstore import Attempt, JobRecord
-from gputrain.planning import Candidate, Fact, GcloudJob, Supply
-from gputrain.quota.model import QuotaSnapshot
+from gputrain.planning import Candidate, GcloudJob, Supply
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
 
@@ -74,6 +73,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
     poll_s = 1.5  # a single job's end is seen within two seconds; many jobs share their looks
     restarts_itself = True
     _service, _settings_class = Service.VERTEX, VertexSettings
+    _fact = staticmethod(offers.fact)
 
     def __init__(
         self, project: str, region: str | None = None, *,
@@ -116,9 +116,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
     def _quota_options(self) -> Mapping[str, Any]:
         owned = "machines of a persistent resource were counted when it was made"
         return {"counted_before": owned if self._settings.persistent_resource else ""}
-
-    def _fact(self, one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
-        return offers.fact(one, snapshot, found)
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
         return preflight.preflight(self._access, self._settings, spec, wanted)
