@@ -51,9 +51,7 @@ def test_a_backend_is_found_once_its_distribution_is_installed(installed):
 BROKEN = [
     ("acme = acme_backend:Nothing", "", "AttributeError"),
     ("acme = acme_gone:Acme", "", "No module named 'acme_gone'"),
-    ("acme = acme_backend:Acme", "import acme_needs_this", "No module named 'acme_needs_this'"),
     ("acme = acme_backend:Acme", "raise ValueError('no licence')", "ValueError: no licence"),
-    ("acme = acme_backend:Acme", "class Acme:\n    name = 'acme'", "no class that inherits Backend"),
     (
         "acme = acme_backend:Acme",
         "from gputrain import Local\nAcme = Local()",

@@ -52,19 +52,6 @@ def test_its_jobs_are_planned_submitted_and_listed(slurm, script):
     assert [one.uri for one in trainer.jobs()] == [job.uri]
 
 
-def greets():
-    print("hello from a function")
-
-
-def test_a_plan_of_a_function_writes_nothing_and_its_job_runs_it(slurm, tmp_path):
-    plan = Trainer(slurm(partitions=["cpu"])).plan(greets)
-    assert plan.requests
-    assert not (tmp_path / "cluster").exists()
-    job = plan.submit()
-    assert job.wait(timeout=PATIENCE_S) is State.SUCCEEDED
-    assert "hello from a function" in [line.message for line in job.logs()]
-
-
 def test_its_partitions_are_places_and_a_drained_one_sends_a_job_on(slurm, script, tmp_path):
     trainer = Trainer(slurm(partitions=["gpu-long", "gpu-short"]))
     (tmp_path / "cluster" / "drained").mkdir(parents=True)
@@ -74,22 +61,6 @@ def test_its_partitions_are_places_and_a_drained_one_sends_a_job_on(slurm, scrip
     job = plan.submit()
     assert [one.candidate.place for one in job.attempts.tries] == ["gpu-long", "gpu-short"]
     assert job.wait(timeout=PATIENCE_S) is State.SUCCEEDED
-
-
-def test_what_a_partition_refuses_is_told_with_its_reason(slurm, script):
-    plan = Trainer(slurm(partitions=["gpu-long", "gpu-short"])).plan(
-        script, gpu="MI300X:8", max_run_duration="24h"
-    )
-    assert [one.place for one in plan.candidates] == ["gpu-long"]
-    assert "gpu-short ends jobs after 4 h" in "\n".join(map(str, plan.refusals))
-
-
-@pytest.mark.check
-def test_another_process_attaches_by_the_name_alone(slurm, script, elsewhere):
-    job = Trainer(slurm(partitions=["cpu"])).submit(script)
-    code = f"import gputrain; print(gputrain.attach({job.uri!r}).wait(timeout=60, progress='none').value)"
-    done = elsewhere("-c", code)
-    assert (done.stdout.strip(), done.stderr) == ("succeeded", "")
 
 
 @pytest.mark.check

@@ -181,17 +181,13 @@ def start_supervisor(draft: str, path: str) -> None:
     log = os.open(os.path.join(draft, folder.SUPERVISOR_LOG), os.O_RDWR | os.O_CREAT, folder.FILE_MODE)
     with open(log, "r+b", buffering=0) as out:
         words = [sys.executable, *BARE, _SUPERVISOR, PACKAGES, draft, path]
-        started = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True
-        )
         try:
-            code = started.wait(_UP_WITHIN_S)
+            code = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True,
+                timeout=_UP_WITHIN_S, check=False,
+            ).returncode  # fmt: skip
         except subprocess.TimeoutExpired:
             _refuse_start(f"it was not up within {_UP_WITHIN_S:g} s")
-        finally:
-            if started.returncode is None:
-                started.kill()
-                started.wait()
         if code in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         # Where the caller ignores the ends of its children, Python knows no status, and says 0.

@@ -66,34 +66,3 @@ def test_a_supervisor_that_is_killed_at_any_moment_leaves_nothing(seed, jobs, sc
     os.kill(until(lambda: jobs.one_of(record, "backends.local.supervisor")), signal.SIGKILL)
     assert jobs.end(record).result in ("lost", "succeeded")
     assert jobs.none_left(record)
-
-
-NEARLY_FULL = """
-import os, shutil, sys
-from pathlib import Path
-from gputrain.errors import CapacityError
-from gputrain.orchestration.launcher import Stopped, submit
-from tests.unit.local.jobs import jobs_of
-root = Path(sys.argv[1])
-for left_kib in range(0, 57, 4):
-    ballast = root.parent / "ballast"
-    os.truncate(ballast, fill(ballast) - (left_kib << 10))
-    jobs = jobs_of(root)
-    try:
-        found = submit(jobs.context, *jobs.first("k", script=sys.argv[2]), None)
-    except CapacityError:
-        print("full", end=" ")
-    else:
-        is_refused = isinstance(found, Stopped)
-        print("refused" if is_refused else jobs.end(found.record).result, end=" ")
-    jobs.backend.remove(jobs.backend.machines())  # it runs where only its record could not be written anew
-    shutil.rmtree(root, ignore_errors=True)
-    ballast.unlink()
-"""
-
-
-@pytest.mark.check
-def test_a_disk_without_room_refuses_an_attempt(on_a_small_disk, script):
-    told = on_a_small_disk(NEARLY_FULL, script("pass")).split()
-    assert set(told) <= {"full", "refused", "succeeded"}, told
-    assert (told[0] != "succeeded", told[-1] == "succeeded") == (True, True), told
