@@ -17,6 +17,7 @@ official client cannot ask for less than everything. See ``docs/design/decisions
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
 from collections.abc import Iterable, Mapping
@@ -138,11 +139,13 @@ class Calls:
 
     def instance(self, zone: str, name: str, *, fields: str = INSTANCE_FIELDS) -> Json | None:
         """One VM as it is now, whatever lists say yet; None where there is none."""
-        url = self.url(f"zones/{zone}/instances/{name}")
-        try:
-            return self.access.get(url, action=f"look at {name}", policy=LOOK, params={"fields": fields})
-        except MissingError:
-            return None
+        return self.find(f"zones/{zone}/instances/{name}", f"look at {name}", fields)
+
+    def find(self, path: str, action: str, fields: str) -> Json | None:
+        """Something of this project's as it is now; None where there is none."""
+        with contextlib.suppress(MissingError):
+            return self.access.get(self.url(path), action=action, policy=LOOK, params={"fields": fields})
+        return None
 
     def all_instances(self, wanted: str) -> Listing[Json]:
         """The project's VMs that a filter takes, each with its ``zone``."""

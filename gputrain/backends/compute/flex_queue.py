@@ -76,15 +76,9 @@ class FlexQueue:
 
     def request(self, vms: AttemptVms) -> Json | None:
         """The request as it is; None where there is none."""
-        try:
-            return self.calls.access.get(
-                self._url(vms.zone, f"{vms.queue}/resizeRequests/{vms.queue}"),
-                action=f"look at the queue for {vms.job_id}",
-                policy=LOOK,
-                params={"fields": "name,state,status,creationTimestamp"},
-            )
-        except MissingError:
-            return None
+        path = f"zones/{vms.zone}/instanceGroupManagers/{vms.queue}/resizeRequests/{vms.queue}"
+        fields = "name,state,status,creationTimestamp"
+        return self.calls.find(path, f"look at the queue for {vms.job_id}", fields)
 
     def leave(self, zone: str, name: str) -> None:
         """Have a request go, and its group with all VMs."""
@@ -103,8 +97,9 @@ class FlexQueue:
             TransientError: the group was not gone in this time, and its template cannot go before it.
         """
         self.leave(zone, name)
-        since = Since(self.calls.access.now)
-        while self._has_group(zone, name) or not self._remove_template(name):
+        since, path = Since(self.calls.access.now), f"zones/{zone}/instanceGroupManagers/{name}"
+        action = f"look whether the group {name} is there"
+        while self.calls.find(path, action, "name") or not self._remove_template(name):
             if since.seconds > within_s:
                 raise TransientError(f"the group {name} in {zone} is not gone after {within_s:g} s")
             self.calls.access.sleep(LOOK_EVERY_S)
@@ -138,13 +133,6 @@ class FlexQueue:
             if not is_taken(errors := errors_of(ended)):
                 raise_first(errors, ended, action, zone=vms.zone, access=self.calls.access)
 
-    def _has_group(self, zone: str, name: str) -> bool:
-        action, fields = f"look whether the group {name} is there", {"fields": "name"}
-        with contextlib.suppress(MissingError):
-            self.calls.access.get(self._url(zone, name), action=action, policy=LOOK, params=fields)
-            return True
-        return False
-
     def _remove_template(self, name: str) -> bool:
         """Whether a template is gone, or goes now: one is in use until its group is gone everywhere."""
         asked = {"instance_template": name}
@@ -155,9 +143,6 @@ class FlexQueue:
         except RequestError:
             return False
         return True
-
-    def _url(self, zone: str, path: str) -> str:
-        return self.calls.url(f"zones/{zone}/instanceGroupManagers/{path}")
 
 
 def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: float) -> Status | None:

@@ -33,7 +33,6 @@ from gputrain.backends.compute.flex_queue import STATUS, FlexQueue
 from gputrain.backends.compute.request import MODELS, AttemptVms
 from gputrain.backends.compute.settings import NAME
 from gputrain.backends.run_reports import RunReports
-from gputrain.catalog import Price
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.google import (
     LABEL_ATTEMPT,
@@ -227,18 +226,14 @@ def _left_behind(vms: AttemptVms, left: Sequence[str], refused: GputrainError | 
 
 
 def _machine(vm: Mapping[str, Any]) -> Machine:
+    """A VM that is there, with its price for an hour where the catalog has one."""
     zone, labels = str(vm["zone"]).rpartition("/")[2], vm["labels"]
+    shapes = catalog.shapes(machine_type=str(vm.get("machineType", "")).rpartition("/")[2])
+    model = _MODELS.get(vm.get("scheduling", {}).get("provisioningModel", ""))
+    price = None
+    if model is not None and len(shapes) == 1:
+        price = catalog.price(shapes[0], catalog.region_of(zone), model)
     return Machine(
         backend=NAME, name=vm["name"], place=zone, job_id=labels[LABEL_JOB],
-        attempt=labels.get(LABEL_ATTEMPT, ""), status=vm["status"], price=_price(vm, zone),
+        attempt=labels.get(LABEL_ATTEMPT, ""), status=vm["status"], price=price,
     )  # fmt: skip
-
-
-def _price(vm: Mapping[str, Any], zone: str) -> Price | None:
-    """Of one VM for an hour."""
-    machine = str(vm.get("machineType", "")).rpartition("/")[2]
-    model = _MODELS.get(vm.get("scheduling", {}).get("provisioningModel", ""))
-    shapes = catalog.shapes(machine_type=machine)
-    if model is None or len(shapes) != 1:
-        return None
-    return catalog.price(shapes[0], catalog.region_of(zone), model)
