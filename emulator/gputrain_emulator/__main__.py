@@ -89,15 +89,15 @@ def _welcome(cloud: gputrain_emulator.Cloud) -> str:
     served = f"project {project} is served at {url}; end it with Ctrl-C\n"
     if cloud.world.callers.anonymous is None:
         token = cloud.world.callers.issue(cloud.owner)
-        served += f"it runs what comes, so it wants this token: {token}\n"
+        served += f"live mode runs submitted code, so requests need this token: {token}\n"
         url = f"{url}/_emulator/as/{token}"
     variables = gcloud.environment(url, f"{tempfile.gettempdir()}/gputrain-gcloud", project=project)
     exports = " ".join(f"{name}={value}" for name, value in variables.items())
     return (
         f"{served}"
-        f"gputrain comes here after: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={project}\n"
-        f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket\n'
-        f"gcloud comes here after: export {exports}"
+        f"to use it from gputrain: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={project}\n"
+        f'a bucket for code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket\n'
+        f"to use it from gcloud: export {exports}"
     )
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 
-from . import contract
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Sequence
@@ -50,8 +48,8 @@ class Meeting:
             self._due = float("inf")
             if self._uses_torch:
                 self._say(
-                    f"{self._world} ranks ran and none joined a process group at ${contract.MASTER_PORT}:"
-                    " each trained its own copy. The tutorial shows how to add DDP",
+                    f"{self._world} ranks ran and none joined a process group: each trained its own copy."
+                    " The tutorial shows how to add DDP",
                     "WARNING",
                 )
 

@@ -633,10 +633,8 @@ class Job(TableDisplay):
         state = self.refresh().state
         # A platform may report late that ranks run, whose lines are in the log already.
         if self.state.is_terminal or state in (None, State.QUEUED, State.INTERRUPTED):
-            what = f"{self.id} is {self.state.value}: no ranks of it run"
-            raise RequestError(
-                what, fix="ask while it runs; a job that hung has its stacks in its error and log"
-            )
+            what = f"{self.id} is {self.state.value}, and stacks are those of running ranks"
+            raise RequestError(what, fix="the stacks of a job that hung are in its error and its log")
         nodes, limit_s = self.candidate.num_nodes if self.candidate else 1, seconds_of(timeout)
         if state is State.PROVISIONING:
             log.warning("%s is provisioning: its ranks may not run yet; asking for %g s", self.id, limit_s)
