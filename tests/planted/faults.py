@@ -433,9 +433,9 @@ FAULTS = (
     ),
     Plant(
         name="a job that was stopped exits as one that has finished",
-        file="gputrain/entrypoint/failures.py",
-        text="    return job_result(contract.STATE_STOPPED, contract.STOPPED, None, stop)\n",
-        instead="    return job_result(contract.STATE_STOPPED, contract.DONE, None, stop)\n",
+        file="gputrain/entrypoint/agreement.py",
+        text="        return job_result(contract.STATE_STOPPED, contract.STOPPED, None, asked)\n",
+        instead="        return job_result(contract.STATE_STOPPED, contract.DONE, None, asked)\n",
         caught_by=(
             "tests/entrypoint/check/test_stops.py::test_a_signal_to_one_node_stops_all_ranks_of_all_nodes",
         ),
