@@ -19,7 +19,7 @@ from gputrain.text import HIDDEN, looks_secret, redact
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
 SHOWN = 80
-"""Characters of a value in an error; a longer one is cut and ends in three dots."""
+"""Characters of a value in an error; a longer one is cut in the middle."""
 
 
 class Errors:
@@ -87,7 +87,8 @@ def short_repr(value: object, *, name: str = "") -> str:
         text = redact(repr(value))  # before it is cut: half a credential has another form
     except ValueError:  # an integer of 5000 digits has no repr
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    half = (SHOWN - 3) // 2
+    return text if len(text) <= SHOWN else f"{text[:half]}...{text[-half:]}"  # of a path the end counts
 
 
 @attrs.frozen

@@ -218,4 +218,4 @@ def test_an_image_that_is_not_there_is_said_at_once() -> None:
 
 def test_the_script_that_makes_the_image_gives_it_the_name_that_is_looked_for() -> None:
     script = Path(__file__).parents[2] / "scripts" / "userland"
-    assert f"podman import -q - {USERLAND}" in script.read_text()
+    assert f"name=${{NAME:-{USERLAND}}}\n" in script.read_text()

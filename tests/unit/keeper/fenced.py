@@ -77,6 +77,10 @@ class Job:
             found = list(self.cloud.storage.objects.walk("my-bucket"))
             return {one.name: one.content.read() for one in found if one.name.startswith(under)}
 
+    def written(self):
+        """The names of what it wrote but for its log, which may be sent any moment before it is superseded."""
+        return {name for name in self.objects() if "/logs/" not in name}
+
     def until(self, so):
         until = time.monotonic() + PATIENCE_S
         while not so() and time.monotonic() < until:
