@@ -78,7 +78,7 @@ class Job:
             return {one.name: one.content.read() for one in found if one.name.startswith(under)}
 
     def written(self):
-        """The names of what it wrote but for its log, which may be sent any moment before it is superseded."""
+        """The names of what it wrote but its log, which may be sent at any moment before it is superseded."""
         return {name for name in self.objects() if "/logs/" not in name}
 
     def until(self, so):
