@@ -18,6 +18,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -348,6 +349,8 @@ class _GitTree:
     @classmethod
     def of(cls, folder: str, base: str = "") -> _GitTree | None:
         """None: no repository, no git, or the folder itself is ignored."""
+        if not any((one / ".git").exists() for one in (Path(folder), *Path(folder).parents)):
+            return None  # so no process is started
         listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         if listed is None or (not listed and _git(folder, "check-ignore", "-z", ".")):
             return None
