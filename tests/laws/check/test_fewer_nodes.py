@@ -53,7 +53,7 @@ def test_a_gang_that_loses_a_node_for_good_goes_on_with_fewer_from_its_checkpoin
     whole = job.candidate
     assert whole.num_nodes == 2
     seen = []
-    for line in job.logs(follow=True):
+    for line in job.logs(follow=True, metrics=True):
         seen.append(line.message)
         if job.metrics().last.get("step", 0) >= STEPS // 4:
             break
