@@ -14,6 +14,14 @@ def until(is_so):
         time.sleep(0.02)
 
 
+def stop(board):
+    """End the thread of a board, which would ask a cloud that has gone."""
+    board._is_over = True
+    board._has_news.set()
+    if board._thread.is_alive():
+        board._thread.join()
+
+
 class BadSector(io.FileIO):
     """A file that a disk lets be opened, and fails to read."""
 

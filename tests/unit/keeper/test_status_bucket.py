@@ -26,7 +26,7 @@ from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
 from tests.support.records import OURS, Records
 
-from .folders import opener, until
+from .folders import opener, stop, until
 
 HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
 FOLDER = f"jobs/bert/{OURS.attempt.id}/"
@@ -55,7 +55,9 @@ class Node:
 def node(cloud, tmp_path, monkeypatch):
     for name in ("FIRST_S", "EVERY_S", "TICK_S"):
         monkeypatch.setattr(bucket, name, 0.05)
-    return Node(cloud, tmp_path)
+    node = Node(cloud, tmp_path)
+    yield node
+    stop(node.board)
 
 
 def test_an_answer_that_is_none_of_storages_ends_no_board(node):

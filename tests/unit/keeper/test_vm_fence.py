@@ -17,7 +17,7 @@ from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from tests.each import each
 from tests.support.records import OTHER, OURS, Records
 
-from .folders import until
+from .folders import stop, until
 
 DENIED = Refuse(error=ApiError(403, "vm@p does not have storage.objects.get access", reason="forbidden"))
 
@@ -52,7 +52,9 @@ def node(cloud, tmp_path, monkeypatch, at_once):
         monkeypatch.setattr(bucket, name, 0.02)
     for name in ("DENIED_FOR_S", "SILENT_FOR_S"):
         monkeypatch.setattr(fence, name, 0.0)
-    return Node(cloud, tmp_path)
+    node = Node(cloud, tmp_path)
+    yield node
+    stop(node.board)
 
 
 def test_a_node_of_the_current_attempt_goes_on(node):
