@@ -1,4 +1,4 @@
-"""Two Spot VMs train; one is reclaimed half way; the gang comes back and ends as if nothing had been.
+"""Two Spot VMs train; one is reclaimed on the way; both come back and ends as if nothing had been.
 
 The cloud is the emulator, so this costs nothing; its VMs are processes of this machine that boot the very
 startup script that real ones do.
@@ -12,14 +12,14 @@ from gputrain import ComputeEngine, Job, Trainer
 from gputrain_emulator.live import LiveMode
 from gputrain_emulator.storage import Storage
 
-STEPS = 8
+STEPS = 60
 SCRIPT = Path(__file__).with_name("char_transformer.py")
 
 
 def submit(trainer: Trainer, name: str) -> Job:
     return trainer.submit(
         str(SCRIPT),
-        args=["--steps", str(STEPS), "--save-every", "2", "--exact-resume"],
+        args=["--steps", str(STEPS), "--save-every", "5", "--exact-resume"],
         gpu="L4:2",
         num_nodes=2,
         provisioning_model="spot",
@@ -42,8 +42,8 @@ with gputrain_emulator.start(wall_clock=True) as cloud:
     whole = dict(straight.metrics.series("loss"))
 
     job = submit(trainer, "reclaimed")
-    for _ in job.logs(rank=0, follow=True):
-        if job.metrics().last.get("step", 0) >= STEPS // 2:
+    for _ in job.logs(rank=0, follow=True, metrics=True):
+        if job.metrics().last.get("step", 0) >= STEPS // 6:  # lines come some seconds late
             break
     cloud.preempt(job.machines[1])
     job.wait(timeout=240)
