@@ -1,4 +1,4 @@
-"""Two Spot VMs train; one is reclaimed on the way; both come back and ends as if nothing had been.
+"""Two Spot VMs train; one is reclaimed on the way; both come back and end as if nothing had been.
 
 The cloud is the emulator, so this costs nothing; its VMs are processes of this machine that boot the very
 startup script that real ones do.
