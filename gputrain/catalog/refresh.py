@@ -305,14 +305,14 @@ def rebuilt(
 
 def places_of(rows: Iterable[Row]) -> Places:
     """The places in a table of the catalog; a machine without a list of its own has its GPU's."""
-    told = {
+    listed = {
         (row["list"], name): frozenset(row["places"].split()) for row in rows for name in row["of"].split()
     }
-    found = {("gpu-zones", kind): told.get(("gpu-zones", kind), frozenset()) for kind in _KINDS}
-    found |= {("gpu-regions", kind): told.get(("gpu-regions", kind), frozenset()) for kind in _ATTACHED}
+    found = {("gpu-zones", kind): listed.get(("gpu-zones", kind), frozenset()) for kind in _KINDS}
+    found |= {("gpu-regions", kind): listed.get(("gpu-regions", kind), frozenset()) for kind in _ATTACHED}
     for name, machine in _MACHINES.items():
-        regions = found["machine-regions", name] = told.get(("machine-regions", name), frozenset())
-        zones = told.get(("machine-zones", name)) or found["gpu-zones", machine.gpu or ""]
+        regions = found["machine-regions", name] = listed.get(("machine-regions", name), frozenset())
+        zones = listed.get(("machine-zones", name)) or found["gpu-zones", machine.gpu or ""]
         found["machine-zones", name] = frozenset(zone for zone in zones if region_of(zone) in regions)
     return found
 

@@ -167,9 +167,9 @@ class Bucket:
 
     def list(self, prefix: str) -> dict[str, str]:
         """Generation of each object below a prefix, by name."""
-        return {item["name"]: item["generation"] for item in self.told(prefix, "name,generation")}
+        return {item["name"]: item["generation"] for item in self.items(prefix, "name,generation")}
 
-    def told(self, prefix: str, fields: str) -> Iterator[Any]:
+    def items(self, prefix: str, fields: str) -> Iterator[Any]:
         """What is said of each object below a prefix, as far as these fields go."""
         query = {"prefix": prefix, "fields": f"items({fields}),nextPageToken"}
         while query.get("pageToken", True):

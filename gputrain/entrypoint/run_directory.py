@@ -123,7 +123,7 @@ class BucketPrefix:
         return None if data is None else _document(data)
 
     def list(self, prefix: str) -> Dict[str, float]:
-        found = self._bucket.told(self._prefix + prefix, "name,updated")
+        found = self._bucket.items(self._prefix + prefix, "name,updated")
         return {item["name"][len(self._prefix) :]: _seconds(item["updated"]) for item in found}
 
 

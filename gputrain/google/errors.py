@@ -688,8 +688,8 @@ def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, An
     """Codes, metadata and quota of an error's parts."""
     codes = {_code(one.get(key)) for one in errors for key in ("reason", "code")}
     codes |= {_code(one.get("reason")) for one in details}
-    told = [mapping(one.get(name)).items() for one in details for name in ("metadata", "metadatas")]
-    metadata = {shorten(key): shorten(value) for items in told for key, value in items}
+    given = [mapping(one.get(name)).items() for one in details for name in ("metadata", "metadatas")]
+    metadata = {shorten(key): shorten(value) for items in given for key, value in items}
     quotas = [_quota(one) for one in details if one.get("metricName") or one.get("limitName")]
     if not quotas and "quota_metric" in metadata:  # the way of all services but Compute Engine
         place = metadata.get("quota_location", "")

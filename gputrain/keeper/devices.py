@@ -162,8 +162,8 @@ def _lacking(keeper: Keeper, wanted: int) -> str:
     apart = [state for state in states if state.lower().replace("[", "").replace("]", "") not in JOINED]
     if not apart:
         return ""
-    told = apart[0].replace("{", "").replace("}", "")
+    first = apart[0].replace("{", "").replace("}", "")
     return (
-        f"NVSwitch has not joined {len(apart)} of {len(states)} GPUs after {{}} s ({told}), and CUDA would"
+        f"NVSwitch has not joined {len(apart)} of {len(states)} GPUs after {{}} s ({first}), and CUDA would"
         " fail with error 802: take a boot image whose nvidia-fabricmanager is of its driver's version"
     )

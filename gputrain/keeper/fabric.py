@@ -1,4 +1,4 @@
-"""NCCL's plugin for this VM's network: installed, its daemon running, and what ranks are told of it.
+"""NCCL's plugin for this VM's network: installed, its daemon running, and what ranks get to know of it.
 
 A node does it whole or fails: a gang of which one node fell back to sockets would wait on GPUs that bill.
 Sources of all words: slurm-gcp's prologs @13fd92b, cluster-toolkit's blueprints @1047080, Google's GKE
@@ -66,7 +66,7 @@ def needs_engine(fabric: Any) -> bool:
 
 
 def prepare(keeper: Keeper, fabric: Mapping[str, Any], say: Callable[..., Any]) -> Dict[str, str]:
-    """Have what the job document asks for; what ranks are told. Raises Failed, and as `Keeper.call`."""
+    """Have what the job document asks for; what ranks get to know. Raises Failed, and as `Keeper.call`."""
     names = _interfaces(keeper, fabric["gvnics"])
     networking = fabric["networking"]
     if needs_engine(fabric):
@@ -77,13 +77,13 @@ def prepare(keeper: Keeper, fabric: Mapping[str, Any], say: Callable[..., Any]) 
         _install_package(keeper, fabric["plugin"], fabric["libraries"])
     if fabric["daemon"]:
         _start(keeper, networking, fabric["daemon"])
-    told = {
+    values = {
         "control": names[0],
         "data": names[1:],
         "all_data": ",".join(names[1:]),
         "gvnics": ",".join(names),
     }
-    env = {name: text.format(**told) for name, text in fabric["environment"].items()}
+    env = {name: text.format(**values) for name, text in fabric["environment"].items()}
     if fabric["libraries"]:
         _have_libraries(fabric["libraries"])
         env["NCCL_LIB_DIR"] = fabric["libraries"]  # Google's own name for it; the agent looks there
@@ -181,13 +181,13 @@ def _start(keeper: Keeper, networking: str, image: str) -> None:
     deadline = time.monotonic() + READY_S
     while said is None:
         _, lives = keeper.call(["docker", "inspect", "--format", "{{.State.Running}}", DAEMON])
-        _, told = keeper.call(["docker", "logs", "--tail", "200", DAEMON])
+        _, output = keeper.call(["docker", "logs", "--tail", "200", DAEMON])
         if lives.strip() != "true":
-            said = "it ended by itself: " + told[-1500:]
-        elif READY in told or (networking == "tcpx" and os.listdir(TCPX)):
+            said = "it ended by itself: " + output[-1500:]
+        elif READY in output or (networking == "tcpx" and os.listdir(TCPX)):
             return
         elif time.monotonic() > deadline:
-            said = f"it is not ready after {READY_S:g} s: {told[-1500:]}"
+            said = f"it is not ready after {READY_S:g} s: {output[-1500:]}"
         else:
             keeper.sleep(EVERY_S)
     hint = f"does it suit the driver and the kernel? Take another with nccl_daemon=, {INSTEAD}"

@@ -294,8 +294,8 @@ class Keeper:
     def _end(self, code: Optional[int], news: Mapping[str, Any]) -> None:
         ended = {node: self.endings[pid] for pid, node in self._agents.items() if pid in self.endings}
         lost = {node: ending.signal for node, ending in ended.items() if ending.signal}
-        told = {"why": self.rules.stop, "exit_code": code, "lost": lost, **news}
-        self._board.last(self._turn(status.ENDED, told))
+        news = {"why": self.rules.stop, "exit_code": code, "lost": lost, **news}
+        self._board.last(self._turn(status.ENDED, news))
 
     def _end_children(self) -> None:
         self.endings.update(processes.end_children(self._machine.spared()))

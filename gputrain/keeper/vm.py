@@ -159,8 +159,8 @@ class Vm:
         kept = contract.CHECKPOINT_DIR, contract.OUTPUT_DIR
         job, asked = self.job, {**self._network, **self.job["env"]}
         values = {name: asked[name] for name in asked if not name.startswith("GPUTRAIN_")}
-        told = {*kept, contract.NODE_RANK, contract.MASTER_ADDR, *job["order"]["secrets"], *asked}
-        names = sorted(told - set(values))
+        given = {*kept, contract.NODE_RANK, contract.MASTER_ADDR, *job["order"]["secrets"], *asked}
+        names = sorted(given - set(values))
         job["order"]["argv"] = container.as_it_is(job["image"], own, values, names)
         return {name: value for name, value in env.items() if name not in values}
 

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.machines.containers.conftest import IMAGE
-from tests.support.records import OTHER, OURS
 from tests.unit.keeper.fenced import Job
 
 
@@ -13,11 +12,4 @@ def job(cloud, tmp_path):
 
 
 def test_ranks_in_a_container_are_killed_and_save_nothing_once_another_attempt_trains(job):
-    job.write(OURS)
-    job.boot("for long")
-    job.until(job.has_begun)
-    before = job.written()
-    job.write(OTHER)
-    ended = job.ended()
-    assert (ended["phase"], ended["why"]) == ("ended", "superseded")
-    assert job.written() == before
+    job.is_superseded_while_it_trains()

@@ -8,7 +8,7 @@ from gputrain.code.bundle import pack
 from gputrain.entrypoint import zipapp
 from gputrain.google.storage import BucketPrefix, upload
 from tests.patience import PATIENCE_S
-from tests.support.records import OURS, Records
+from tests.support.records import OTHER, OURS, Records
 
 ATTEMPT = OURS.attempt.id
 BUCKET = BucketPrefix.parse("gs://my-bucket")
@@ -94,3 +94,14 @@ class Job:
 
     def has_begun(self):
         return self.objects().get("jobs/bert/checkpoints/begun") == ATTEMPT.encode()
+
+    def is_superseded_while_it_trains(self):
+        """Its ranks are killed and save nothing, and only its end is written."""
+        self.write(OURS)
+        self.boot("for long")
+        self.until(self.has_begun)
+        before = self.written()
+        self.write(OTHER)
+        ended = self.ended()
+        assert (ended["phase"], ended["why"]) == ("ended", "superseded")
+        assert self.written() == before

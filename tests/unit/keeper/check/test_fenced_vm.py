@@ -30,14 +30,7 @@ def test_a_superseded_attempt_leaves_at_boot_and_tells_only_that(job):
 
 
 def test_ranks_of_an_attempt_that_is_superseded_are_killed_and_save_nothing(job):
-    job.write(OURS)
-    job.boot("for long")
-    job.until(job.has_begun)
-    before = job.written()
-    job.write(OTHER)
-    ended = job.ended()
-    assert (ended["phase"], ended["why"]) == ("ended", "superseded")
-    assert job.written() == before
+    job.is_superseded_while_it_trains()
 
 
 def test_ranks_of_a_cancelled_job_save_before_the_vm_leaves(job):
