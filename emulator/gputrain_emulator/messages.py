@@ -55,7 +55,8 @@ class Message:
 @functools.cache
 def message(name: str) -> Message:
     """A message type; raises KeyError where the tables have none of that name."""
-    fields = tuple(_field(text) for text in _lines("messages.tsv")[name].split("\t")[1:])
+    line = _declared.get(name) or _lines("messages.tsv")[name]
+    fields = tuple(_field(text) for text in line.split("\t")[1:])
     by_name = {key: field for field in fields for key in (field.name, field.json)}
     return Message(name=name, fields=fields, by_name=by_name)
 
@@ -72,9 +73,12 @@ def _lines(file: str) -> dict[str, str]:
     return {line.partition("\t")[0]: line for line in tables.lines(file)}
 
 
+_declared: dict[str, str] = {}  # not kept in _lines, which two threads may read at once: the later stays
+
+
 def declare(name: str, fields: str) -> str:
     """Keep a message that no table has: its fields as the tables write them, parted by blanks."""
-    _lines("messages.tsv")[name] = "\t".join([name, *fields.split()])
+    _declared[name] = "\t".join([name, *fields.split()])
     return name
 
 
