@@ -3,22 +3,11 @@
 from datetime import datetime, timezone
 
 import pytest
-import requests
 
 from gputrain import Trainer
 from gputrain_emulator.compute.images import add_image
 from tests import present
-from tests.support.clouds import REGION, emulated
-
-
-def reserve(cloud, name, machine="g2-standard-4"):
-    """A reservation of two machines, that only who names it may use."""
-    url = f"{cloud.endpoints.compute}/compute/v1/projects/{cloud.project}/zones/{REGION}-a/reservations"
-    held = {"count": "2", "instanceProperties": {"machineType": machine}}
-    body = {"name": name, "specificReservationRequired": True, "specificReservation": held}
-    headers = {"Authorization": f"Bearer {cloud.credentials.token}"}
-    requests.post(url, json=body, headers=headers, timeout=10).raise_for_status()
-    cloud.clock.advance(10)
+from tests.support.clouds import REGION, emulated, reserve
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ def counted():
     return {"lines": lines, "files": {"product": len(files["product"])}}
 
 
-def faults(found, today, table=None):
+def faults(found, today):
     """What the figures found break, a sentence each. They may be a part of the table."""
-    table = tomllib.loads(FILE.read_text()) if table is None else table
+    table = tomllib.loads(FILE.read_text())
     wrong = []
     for figure, value in _flat(found).items():
         limit, debts = _flat(table)[figure], [one for one in table.get("debt", ()) if one["figure"] == figure]

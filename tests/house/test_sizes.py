@@ -37,30 +37,3 @@ def code(tmp_path):
     """The path of a script in a folder of its own."""
     (tmp_path / "train.py").write_text("print('hello')\n")
     return str(tmp_path / "train.py")
-
-
-TABLE = {
-    "open_issues": ["A feature"],
-    "lines": {"product": 1000},
-    "debt": [
-        {"figure": "lines.product", "by": 100, "issue": "A feature", "until": datetime.date(2030, 1, 2)}
-    ],
-}
-BEFORE, AFTER = datetime.date(2030, 1, 1), datetime.date(2030, 1, 3)
-
-
-@pytest.mark.parametrize(
-    ("lines", "today", "issues", "words"),
-    [
-        (1100, BEFORE, ["A feature"], []),
-        (1101, BEFORE, ["A feature"], ["lines.product is 1,101, above 1,000 + 100 of debt"]),
-        (900, BEFORE, ["A feature"], ["lines.product is 900: write that instead of 1,000"]),
-        (1000, AFTER, ["A feature"], ["the debt of 'A feature' on lines.product ended on 2030-01-02"]),
-        (1000, BEFORE, [], ["the debt on lines.product outlives 'A feature', which is not open"]),
-    ],
-)
-def test_the_ratchet_holds(lines, today, issues, words):
-    table = {**TABLE, "open_issues": issues}
-    found = sizes.faults({"lines": {"product": lines}}, today, table)
-    assert len(found) == len(words)
-    assert all(fault.startswith(word) for fault, word in zip(found, words))

@@ -97,16 +97,3 @@ def test_on_what_vertex_trains_on(shape):
         assert (FLEX in shape.sold_as(Service.VERTEX)) == theirs.flex_start
         assert (STANDARD not in shape.sold_as(Service.VERTEX)) == theirs.needs_reservation
         assert set(catalog.regions(shape, Service.VERTEX)) == theirs.regions
-
-
-@each("machine", [one for one in MACHINES if one.gpu is None])
-def test_on_what_vertex_attaches_to_n1(machine):
-    for kind in ("T4", "V100", "P4"):
-        gpu = catalog.find(kind)
-        ours = {
-            shape.gpu_count
-            for shape in catalog.shapes(machine_type=machine.machine_type, service="vertex")
-            if shape.gpu == gpu
-        }
-        theirs = set(offers.allowed_counts(machine.machine_type, gpu.vertex_accelerator_type))
-        assert ours == theirs

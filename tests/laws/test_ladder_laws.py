@@ -57,12 +57,3 @@ def test_nothing_is_asked_of_a_backend_after_a_project_wide_zero(seeds):
         cloud = attrs.evolve(cloud, project_limits={backends[0]: 0}, shut=frozenset(), stock_first=False)
         tried, _ = climb(cloud, [attrs.evolve(one, fact=Fact()) for one in plan])
         assert sum(one.backend == backends[0] for one in tried) <= 1, seed
-
-
-def test_a_permission_that_is_missing_and_a_quota_of_nothing_are_not_waited_for():
-    for seed in range(200):
-        cloud, plan = draw(seed)
-        cloud = attrs.evolve(cloud, project_limits={one.backend: 0 for one in plan}, stock_first=False)
-        tried, found = climb(cloud, plan, give_up_at=NOW + timedelta(days=1))
-        assert not found
-        assert len(tried) <= len({one.backend for one in plan}), seed

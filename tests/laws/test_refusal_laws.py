@@ -16,7 +16,7 @@ from urllib3 import HTTPResponse
 from gputrain.errors import GputrainError, ProviderError, TransientError
 from gputrain.google import google_errors, operation_error, to_error
 from gputrain.google.errors import RULES, response_error
-from gputrain.retry import READ, WRITE, retried
+from gputrain.retry import WRITE, retried
 from gputrain_emulator.errors import Style
 from gputrain_emulator.failures import ROWS, VERTEX_ROWS, fault
 from gputrain_emulator.faults import OperationFails, Refuse
@@ -182,22 +182,3 @@ def check(error):
     assert "secretsecret" not in shown
     assert "BEGIN PRIVATE" not in shown
     assert "never-shown" not in shown
-
-
-def test_what_nobody_foresaw_stays_unknown_and_is_sent_once():
-    """An oracle that shares nothing with the table: words of no meaning, statuses of none."""
-    dice = random.Random(7)
-    for _ in range(200):
-        status = dice.choice((402, 406, 418, 422, 451, 501, 505, 507, 520, 599))
-        letters = "".join(dice.choices("bcdfghjklmnpqrstvwxz", k=12))
-        said = {"code": status, "message": f"{letters} {letters}.", "errors": [{"reason": letters}]}
-        said |= dice.choice(({}, {"status": letters.upper()}, {"details": [{"reason": letters}]}))
-        reply = response(status, json.dumps({"error": said}).encode(), dice.choice(URLS))
-        for error in (
-            to_error(response_error(reply), "x"),
-            caught(lambda reply=reply: by_the_client(reply)),
-        ):
-            assert (type(error), error.kind, error.retryable) == (ProviderError, "unknown", False)
-            assert letters in error.why
-            assert error.raw == {"error": said}
-            assert tries(error, WRITE) == tries(error, READ) == 1

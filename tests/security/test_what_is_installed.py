@@ -1,8 +1,6 @@
 """What the two commands install is what was looked at, file by file, and nothing else without a word."""
 
-import hashlib
 import re
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -55,27 +53,6 @@ def test_all_that_we_ask_for_is_locked_for_every_python_in_a_version_that_we_tak
         needed = not one.marker or one.marker.evaluate({"python_version": python})
         if needed and one.name != "gputrain-emulator":
             assert one.specifier.contains(theirs[canonicalize_name(one.name)]), one
-
-
-def test_both_builds_of_torch_are_of_one_release():
-    build = locked("torch-cpu.txt", "3.11")["torch"]
-    assert build.partition("+")[0] == locked("torch.txt", "3.11")["torch"]
-
-
-def wheel(folder, name, metadata="", version=1):
-    """A release of nothing but its metadata, and the hash of its file."""
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    about = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr(
-            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}"
-        )
-        file.writestr(
-            f"{about}/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
-        file.writestr(f"{about}/RECORD", "")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_what_a_forge_runs_is_named_by_its_commit():

@@ -77,11 +77,6 @@ def test_a_jobs_name_leads_no_token_to_another_host(place, monkeypatch):
     assert asked == []
 
 
-def test_what_is_named_in_code_and_closed_is_taken():
-    mine = Endpoints(storage="https://storage-mine.p.googleapis.com", compute="http://[::1]:1/compute")
-    assert GoogleClient(project="p", endpoints=mine).url(Api.COMPUTE) == "http://[::1]:1/compute"
-
-
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(

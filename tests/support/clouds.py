@@ -2,6 +2,8 @@
 
 import contextlib
 
+import requests
+
 import gputrain_emulator
 from emulator.tests import discovery
 from tests.support.in_process import in_process
@@ -10,15 +12,15 @@ REGION = "us-central1"
 
 
 def reserve(cloud, name, *, count=2, machine="g2-standard-4", zone=f"{REGION}-a"):
-    """A specific reservation, made by Google's own client; its full name."""
-    from google.cloud import compute_v1
-
-    client = compute_v1.ReservationsClient(credentials=cloud.credentials, client_options=cloud.client_options)
-    held = {"count": count, "instance_properties": {"machine_type": machine}}
-    resource = {"name": name, "specific_reservation_required": True, "specific_reservation": held}
-    client.insert(project=cloud.project, zone=zone, reservation_resource=resource)
+    """A reservation that only who names it may use; its full name."""
+    place = f"projects/{cloud.project}/zones/{zone}/reservations"
+    held = {"count": str(count), "instanceProperties": {"machineType": machine}}
+    body = {"name": name, "specificReservationRequired": True, "specificReservation": held}
+    headers = {"Authorization": f"Bearer {cloud.credentials.token}"}
+    url = f"{cloud.endpoints.compute}/compute/v1/{place}"
+    requests.post(url, json=body, headers=headers, timeout=10).raise_for_status()
     cloud.clock.advance(10)
-    return f"projects/{cloud.project}/zones/{zone}/reservations/{name}"
+    return f"{place}/{name}"
 
 
 @contextlib.contextmanager

@@ -78,25 +78,6 @@ def test_a_run_that_cannot_be_shown_makes_no_job(trainer, script, value, monkeyp
     assert trainer.jobs() == []
 
 
-def test_an_experiment_refuses_alike(trainer, script):
-    scan = trainer.map(script, [{"lr": 1}], name="scan", arguments=lambda _: [])
-    for value in ODD:
-        refused(scan.wait, "stop", stop=value)
-        refused(scan.results, "stop", stop=value)
-        refused(lambda value=value: list(scan.as_completed(stop=value)), "stop")
-    scan.wait()
-
-
-def test_a_build_refuses_alike(trainer):
-    refused(trainer.build, "on_line", "Dockerfile", on_line=3)
-    refused(trainer.build, "create_repository", "Dockerfile", create_repository="no")
-
-
-@each("value", [3, "", b"x"])
-def test_a_doctor_without_a_spec_reads_its_key_all_the_same(trainer, value):
-    refused(trainer.doctor, "idempotency_key", idempotency_key=value)
-
-
 @each(
     ("name", "unnamed", "named"),
     [

@@ -54,17 +54,6 @@ def test_an_error_takes_no_fact_it_does_not_declare():
         errors.CapacityError("full", zone="us-central1-a")
 
 
-def test_a_failed_job_shows_the_traceback_of_its_rank():
-    error = errors.JobFailedError("bert failed", rank=3, traceback="Traceback ...\nValueError: nan\n")
-    assert str(error).endswith("ValueError: nan")
-
-
-def test_a_failed_job_without_traceback_shows_its_last_lines():
-    assert "segmentation fault" in str(
-        errors.JobFailedError("bert failed", last_lines=("segmentation fault",))
-    )
-
-
 def test_a_spec_error_is_a_value_error():
     with pytest.raises(ValueError, match="bad"):
         raise errors.SpecError("bad")

@@ -4,7 +4,6 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from gputrain import causes
 from gputrain.backends.base import LogLine
 from gputrain.job.result import ended, silent_for
 from gputrain.jobstore import JobRef
@@ -42,14 +41,6 @@ def test_a_job_that_hung_is_not_told_to_raise_its_limit():
     assert "no rank had written a line for 42m" in error.why
     assert "max_run_duration" not in error.fix
     assert "--tail 50" in error.fix
-
-
-@pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED, State.EXPIRED])
-def test_a_cause_that_is_all_there_is_to_say_is_said_once(state):
-    for cause in causes.CAUSES.values():
-        error = ended(REF, state, Failure(kind=cause.kind, message=cause.title), "")
-        assert error.why == ""
-        assert str(error).count(cause.title) <= 1
 
 
 @pytest.mark.parametrize("silence", [None, timedelta(minutes=2)])

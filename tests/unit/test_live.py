@@ -8,7 +8,7 @@ from datetime import timedelta
 from gputrain import Local, State, Trainer
 from gputrain.backends.base import LogLine
 from gputrain.display import live
-from gputrain.display.live import Notebook, PlainLines, Status, choose, job_status
+from gputrain.display.live import Notebook, PlainLines, choose, job_status
 from gputrain.lifecycle import Failure
 from gputrain.metrics import Metrics
 
@@ -61,13 +61,6 @@ def test_a_program_that_embeds_us_sees_nothing(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_status_has_the_time_left_until_the_end():
-    reports = read(*({"step": n, "total_steps": 100, "time": 2.0 * n} for n in range(1, 41)))
-    assert "step 40 of 100 (40%), about 2m left" in status(metrics=reports).text
-    assert "left" not in status(State.FAILED, metrics=reports).text
-    assert "width:40.0%" in status(metrics=reports).head()
-
-
 class Shell:
     """A kernel's display, as far as a cell uses it: what is shown is kept."""
 
@@ -84,21 +77,6 @@ class Shell:
     def update(self, page, *, raw):
         assert raw
         self.pages.append(page)
-
-
-def test_a_cell_is_drawn_at_most_twice_a_second_and_only_for_news(monkeypatch):
-    shell, now, view = Shell(monkeypatch), [0.0], Notebook()
-    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
-    for tick in range(100):
-        now[0] = tick * 0.03
-        view.status(Status(text=str(tick), state=State.RUNNING, news=tick // 10, is_over=False))
-    assert len(shell.pages) <= 7
-    view.close()
-    assert shell.pages[-1]["text/plain"] == "99"
-    now[0] = 100.0
-    view.status(Status(text="again", state=State.RUNNING, news=9, is_over=False))
-    view.close()
-    assert shell.pages[-1]["text/plain"] == "99"
 
 
 def test_the_cause_of_a_failure_is_above_the_folded_log(monkeypatch):

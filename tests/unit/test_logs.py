@@ -3,7 +3,6 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from gputrain import Local, RequestError, SpecError, Trainer, TransientError
-from gputrain.backends.base import LogLine
 from gputrain.job import logs
 
 SPEAKS = """
@@ -73,11 +72,6 @@ def test_a_count_that_is_none_is_refused_at_once(spoken, wrong):
 def test_what_cannot_be_looked_for_is_refused_at_once(spoken, wrong):
     with pytest.raises(RequestError, match="no regular expression"):
         spoken.logs(grep=wrong)
-
-
-def test_a_line_is_printed_as_commands_print_it_and_moves_no_terminal():
-    assert str(LogLine(message="loss 3", rank=1)) == "[1] loss 3"
-    assert str(LogLine(message="\x1b]52;c;aGk=\x07")) == "[agent] \\x1b]52;c;aGk=\\x07"
 
 
 def test_metric_lines_are_left_out_unless_wanted_and_the_tail_counts_what_it_returns(tmp_path):

@@ -102,12 +102,6 @@ def test_the_newest_report_tells_how_far_it_is():
     assert str(read(*steps(1, 3, total=sys.maxsize)).progress) == f"step 3 of {sys.maxsize:,}"
 
 
-def test_the_pace_is_that_of_the_newest_reports_since_a_restart():
-    assert read(*steps(1, 40), *steps(31, 35, at=90_000.0)).progress.left_s == 130.0
-    slow = steps(1, 500, total=1000, each_s=9.0)
-    assert read(*slow, *steps(501, 600, total=1000, at=4e3, each_s=1.0)).progress.left_s == 400.0
-
-
 @each(
     "rows",
     [

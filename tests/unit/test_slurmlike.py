@@ -52,17 +52,6 @@ def test_its_jobs_are_planned_submitted_and_listed(slurm, script):
     assert [one.uri for one in trainer.jobs()] == [job.uri]
 
 
-def test_its_partitions_are_places_and_a_drained_one_sends_a_job_on(slurm, script, tmp_path):
-    trainer = Trainer(slurm(partitions=["gpu-long", "gpu-short"]))
-    (tmp_path / "cluster" / "drained").mkdir(parents=True)
-    plan = trainer.plan(script, gpu="MI300X:8", max_run_duration="1h")
-    assert [one.place for one in plan.candidates] == ["gpu-long", "gpu-short"]
-    (tmp_path / "cluster" / "drained" / "gpu-long").touch()
-    job = plan.submit()
-    assert [one.candidate.place for one in job.attempts.tries] == ["gpu-long", "gpu-short"]
-    assert job.wait(timeout=PATIENCE_S) is State.SUCCEEDED
-
-
 @pytest.mark.check
 def test_the_command_line_knows_it(slurm, script, elsewhere, tmp_path):
     settings = f"backends = ['slurm']\nproject = 'of-others'\n[slurm]\nroot = '{tmp_path / 'cluster'}'\n"

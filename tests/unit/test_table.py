@@ -63,22 +63,6 @@ def test_what_every_row_says_is_said_once_where_there_is_no_room():
     assert [line.split()[0] for line in lines if line.startswith("bert")] == [row[0] for row in JOBS.rows]
 
 
-def test_no_more_columns_are_dropped_than_needed_and_in_a_fixed_order():
-    rows = [(f"zone-{n}", "vertex", "a3-highgpu-8g", "spot", "2h") for n in range(3)]
-    plan = Table(columns=("place", "backend", "machine", "model", "for"), rows=rows)
-    assert drawn(plan, 40)[0].split() == ["place", "backend", "machine", "model"]
-    assert drawn(plan, 34)[0].split() == ["place", "machine", "model"]
-    assert " ".join(drawn(plan, 34)[-1:]) == "every row: backend vertex, for 2h"
-
-
-def test_long_names_in_a_list_are_cut_in_the_middle_before_a_grid_is_given_up():
-    digests = Table(columns=("what", "why"), rows=[("image", f"sha256:{n}" + "0" * 60 + "end") for n in "12"])
-    lines = drawn(digests, 40)
-    assert lines[2].startswith("image  sha256:1")
-    assert "…" in lines[2]
-    assert lines[2].rstrip().endswith("0end")
-
-
 def test_a_uri_that_is_wider_than_the_terminal_stays_in_one_piece():
     uri = "gputrain://compute/my-project/us-central1-a~my-bucket/bert-base-uncased-0f9a"
     for table in (
@@ -86,13 +70,6 @@ def test_a_uri_that_is_wider_than_the_terminal_stays_in_one_piece():
         Table(columns=("what", "why"), rows=[("the job", f"look at {uri} for the rest of it")]),
     ):
         assert any(uri in line for line in drawn(table, 40, overflow="ignore", crop=False))
-
-
-def test_verdicts_are_coloured_in_a_terminal():
-    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-    console.print(Table(columns=("quota",), rows=[("short",), ("of short notice",)]))
-    assert "\x1b[31mshort" in console.file.getvalue()
-    assert "\x1b[31mof" not in console.file.getvalue()
 
 
 def test_what_a_notebook_shows_is_bounded_whatever_others_wrote():

@@ -6,7 +6,7 @@ import pytest
 
 import gputrain
 import gputrain_emulator
-from gputrain import ComputeEngine, Local, SpecError, Trainer, VertexAI
+from gputrain import SpecError, Trainer, VertexAI
 from gputrain.google.endpoints import reach
 from gputrain_emulator.storage import Storage
 
@@ -39,12 +39,6 @@ def test_the_variable_leads_python_there_and_every_repr_says_so(url, tmp_path):
     assert str(planned).count(url) == 1
 
 
-@pytest.mark.parametrize("path", ["/more", "/_emulator/as/", "/_emulator/as/a b", "/_emulator/as/t/u", "?t"])
-def test_an_address_that_no_emulator_prints_is_refused(url, path):
-    with pytest.raises(SpecError, match="endpoint"):
-        reach(f"{url}{path}")
-
-
 def test_the_address_of_an_emulator_that_wants_its_token_is_taken_and_the_token_never_shown():
     with gputrain_emulator.start(anonymous=False) as cloud:
         cloud.world.part(Storage).add_bucket("my-bucket", location=REGION)
@@ -71,19 +65,7 @@ def test_credentials_that_were_given_for_google_do_not_go_there(url):
     assert Trainer(backend).jobs() == []
 
 
-def test_endpoints_that_are_given_win(url):
-    backend = ComputeEngine(
-        "my-project", regions=[REGION], bucket="gs://b-1", endpoints=gputrain.google.Endpoints()
-    )
-    assert "trial" not in repr(Trainer([backend, Local(gpus=0)]))
-
-
 def test_an_address_elsewhere_is_refused(monkeypatch):
     monkeypatch.setenv("GPUTRAIN_ENDPOINT", "http://10.0.0.1:80")
     with pytest.raises(SpecError, match="this machine"):
         VertexAI("my-project", REGION)
-
-
-def test_google_itself_is_no_trial():
-    assert repr(VertexAI("my-project", REGION)) == f"VertexAI(project='my-project', regions=['{REGION}'])"
-    assert repr(Trainer(Local(gpus=0))).startswith("Trainer([Local(")

@@ -1,11 +1,8 @@
 """Nodes of a flex-start job wait in Google's queue, and then train for real."""
 
-import json
-
 import pytest
 
 from gputrain import State
-from gputrain_emulator import faults
 from tests.contract.clouds import MACHINE, live_cloud
 from tests.contract.emulated_compute import ComputeRoad
 
@@ -73,26 +70,6 @@ def test_all_nodes_meet_once_there_is_room_for_all(cloud, wait, room_for, trains
     cloud.compute.settings.flex_false_starts = has_false_starts
     job = wait()
     room_for(4)
-    trains(job)
-
-
-@pytest.mark.parametrize(("phases", "filling_s"), [(("starting", "running"), 5), (("running",), 0)])
-def test_a_node_that_google_takes_back_ends_none_that_comes_after_it(
-    cloud, road, wait, room_for, trains, phases, filling_s
-):
-    """Be it that its agent waits for the others by then, or that its folders are being filled."""
-    cloud.compute.settings.flex_false_starts, cloud.compute.settings.flex_poll_s = True, 300.0
-    slow = cloud.fail("storage.objects.list", faults.Delay(seconds=filling_s), times=None)
-    job = wait()
-
-    def has_come_so_far(job):
-        found = road.read(f"jobs/{job.id}/", "/status-0.json")
-        return any(json.loads(text)["phase"] in phases for text in found)
-
-    road.until(job, has_come_so_far)
-    slow.cancel()
-    room_for(4)
-    cloud.clock.advance(300.0)
     trains(job)
 
 

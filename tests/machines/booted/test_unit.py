@@ -1,14 +1,6 @@
 """A job's life on a VM: its keeper is a unit of systemd's, and Google's runner has nothing to do with it."""
 
-import subprocess
-from importlib import metadata
-
-import pytest
-
 from gputrain.lifecycle import State
-from gputrain_emulator.errors import ApiError
-from gputrain_emulator.faults import Refuse
-from tests.package_index import wheel
 
 LONG = 1_000_000
 LOUD = f"""
@@ -87,41 +79,6 @@ def test_a_unit_that_is_restarted_saves_and_trains_no_second_time(road, spec, in
     gone()
 
 
-@pytest.mark.parametrize("num_nodes", [1, 2])
-def test_a_unit_that_is_restarted_before_its_ranks_run_says_so_and_frees_the_other_node(
-    cloud, road, spec, gone, num_nodes
-):
-    held_up = "secretmanager.versions.access"
-    silence = Refuse(error=ApiError(503, "Try again.", reason="backendError"))
-    order = cloud.fail(held_up, silence, times=None)  # asked for again for half a minute
-    secrets = {"KEY": "secret://projects/my-project/secrets/s/versions/1"}
-    ref = road.submit(spec(SAVES, num_nodes=num_nodes, secrets=secrets))
-    road.until(ref, lambda _: any(one.method == held_up for one in cloud.requests))
-    computer = next(iter(cloud.world.runtime.vms.values())).computer.name
-
-    def systemctl(*words):
-        command = ["podman", "exec", computer, "systemctl", *words, "gputrain"]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-    systemctl("restart", "--no-block")
-    road.until(ref, lambda _: systemctl("is-active") != "active")
-    order.cancel()
-    seen = road.end(ref)
-    assert (seen.state, seen.failure.kind) in ((State.FAILED, "stopped"), (State.FAILED, "rebooted"))
-    assert "restarted" in seen.failure.message
-    assert "training" not in road.text(ref)
-    gone()
-
-
-@pytest.mark.parametrize(("code", "state"), [(0, State.SUCCEEDED), (3, State.FAILED)])
-def test_a_script_that_removes_all_of_its_job_ends_as_it_ended(road, spec, gone, code, state):
-    script = f"import shutil, sys\nshutil.rmtree('/var/lib/gputrain', ignore_errors=True)\nsys.exit({code})\n"
-    seen = road.end(road.submit(spec(script)))
-    assert seen.state is state
-    assert code == 0 or (seen.failure.kind, seen.failure.exit_code) == ("exit", 3)
-    gone()
-
-
 def test_a_startup_script_that_is_run_again_starts_nothing(road, spec, inside, gone):
     script = "import os, time\nprint('here I am', flush=True)\n"
     ref = road.submit(spec(script + "while not os.path.exists('/var/go'): time.sleep(0.05)\n"))
@@ -138,50 +95,6 @@ def test_a_startup_script_that_is_run_again_starts_nothing(road, spec, inside, g
 def test_a_unit_that_is_killed_removes_its_vm(road, spec, inside, gone):
     road.until_said(road.submit(spec(SAVES)), "training")
     inside("systemctl", "kill", "--signal=KILL", "gputrain")
-    gone()
-
-
-def test_two_nodes_meet_on_a_network_of_their_own(road, spec, gone):
-    script = (
-        "import torch, torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "ones = torch.ones(1)\n"
-        "dist.all_reduce(ones)\n"
-        "print('sum', ones.item(), flush=True)\n"
-        "dist.destroy_process_group()\n"
-    )
-    ref = road.submit(spec(script, num_nodes=2))
-    assert road.end(ref).state is State.SUCCEEDED
-    assert road.text(ref).count("sum 2.0") == 2
-    gone()
-
-
-def test_a_cancelled_job_saves_within_its_grace_and_its_vm_is_gone(cloud, road, spec, stored, gone):
-    cloud.compute.settings.acpi_s = 0.2  # whoever deletes first gives the ranks no time
-    job = road.submit(spec(SAVES, checkpoint_dir="gs://my-bucket/ckpt"))
-    road.until_said(job, "training")
-    job.cancel()
-    assert road.end(job).state is State.CANCELLED
-    assert stored("ckpt/saved") == "whole"
-    gone()
-
-
-def test_requirements_come_beside_the_torch_of_the_image_or_are_refused(road, spec, tmp_path, gone):
-    (tmp_path / "code").mkdir()
-    wheel(tmp_path / "code", "not-here", "1.0", ["torch>=2"])
-    wheel(tmp_path / "code", "wants-old", "1.0", ["torch==1.0"])
-    near = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "simple/not-here simple/wants-old"}
-    script = "import not_here, torch\nprint('has', not_here.VERSION, torch.__version__, flush=True)\n"
-    ref = road.submit(spec(script, requirements=["not-here"], env=near, source_dir=str(tmp_path / "code")))
-    assert road.end(ref).state is State.SUCCEEDED, road.text(ref)
-    assert f"has 1.0 {metadata.version('torch')}" in road.text(ref)
-    gone()
-    ref = road.submit(spec(script, requirements=["wants-old"], env=near, source_dir=str(tmp_path / "code")))
-    assert road.end(ref).state is State.FAILED
-    said = road.text(ref)
-    assert "torch==1.0" in said
-    assert f"torch {metadata.version('torch')}" in said
-    assert "has 1.0" not in said
     gone()
 
 

@@ -50,14 +50,6 @@ if dist.get_rank() == 0:
 dist.destroy_process_group()
 """
 
-FAIL = """
-import os
-def step():
-    raise ValueError("the loss is no number")
-if os.environ["RANK"] == "1":
-    step()
-import time; time.sleep(600)
-"""
 
 SAVE = """
 import os, signal, sys, time
@@ -150,27 +142,6 @@ def test_an_image_runs_as_it_is(cloud, backend):
     until(lambda: not cloud.compute.vms)
 
 
-def test_the_traceback_of_a_rank_in_a_container_comes_back(cloud, submit):
-    job = submit(FAIL, num_nodes=2)
-    with pytest.raises(JobFailedError, match="the loss is no number") as caught:
-        job.result(timeout=100)
-    assert (caught.value.rank, caught.value.exit_code) == (1, 1)
-    assert "in step" in caught.value.traceback
-    until(lambda: not cloud.compute.vms)
-
-
-def test_a_cancel_lets_the_ranks_in_the_container_save(cloud, submit):
-    job = submit(SAVE, gpu="L4:2")
-    until(lambda: said(job).count("ready") == 2)
-    job.cancel()
-    assert job.wait(timeout=100) is State.CANCELLED
-    until(lambda: not cloud.compute.vms)
-    found = stored(cloud)
-    assert {"saved-0", "saved-1"} <= set(found)
-    status = json.loads(found["status-0.json"].content.read())
-    assert (status["phase"], status["exit_code"]) == ("ended", 75)
-
-
 def test_a_reclaimed_vm_lets_the_ranks_in_its_container_save(cloud, submit):
     job = submit(SAVE, provisioning_model="spot")
     until(lambda: "ready" in said(job))
@@ -179,18 +150,6 @@ def test_a_reclaimed_vm_lets_the_ranks_in_its_container_save(cloud, submit):
         job.result(timeout=100)
     assert caught.value.kind == "preempted"
     assert "saved-0" in stored(cloud)
-
-
-def test_a_vm_that_is_reclaimed_while_it_pulls_was_reclaimed(cloud, submit):
-    image = IMAGE.replace(":1", "@sha256:" + "0" * 64)
-    cloud.registry.opens.clear()
-    job = submit("print('hello')", image=image, provisioning_model="spot")
-    assert cloud.registry.asked.wait(60)
-    cloud.preempt(job.machines[0])
-    cloud.clock.advance(121)  # the notice that was asked for, then the power button
-    with pytest.raises(JobFailedError) as caught:
-        job.result(timeout=100)
-    assert caught.value.kind == "preempted"
 
 
 def test_an_image_that_is_not_there_fails_the_boot_and_the_vm_goes(cloud, submit):

@@ -7,11 +7,10 @@ import attrs
 import pytest
 
 from gputrain import causes
-from gputrain.errors import PermissionDeniedError, TransientError
+from gputrain.errors import TransientError
 from gputrain.google import Objects
 from gputrain.jobstore import Attempt, Launch, RecordError
 from gputrain.lifecycle import State
-from gputrain.orchestration.launcher import Stopped
 from gputrain.trainer import Trainer
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -23,11 +22,6 @@ DELETE = "compute.instances.delete"
 
 def made(cloud):
     return [row for row in cloud.ledger.events("create") if "/instances/" in row.resource]
-
-
-def full(cloud, *zones):
-    for zone in zones or "abcf":
-        cloud.stock(f"us-central1-{zone}", "g2-standard-4", 0)
 
 
 def test_a_gang_is_made_whole_and_bears_its_attempts_id_everywhere(cloud, jobs):
@@ -62,19 +56,6 @@ def test_a_gang_is_made_whole_and_bears_its_attempts_id_everywhere(cloud, jobs):
     assert jobs.backend.ssh_command(stored.record, 1).startswith(f"gcloud compute ssh bert-{attempt.id}-1 ")
 
 
-def test_a_zone_without_room_is_left_clean_and_the_next_one_asked(cloud, jobs):
-    cloud.stock("us-central1-a", "g2-standard-4", 1)  # for half of it
-    record = jobs.submit().record
-    assert record.attempt.option.place != "us-central1-a"
-    assert [(one.option.place, one.outcome) for one in record.history] == [("us-central1-a", "no room")]
-    assert jobs.vms() == list(record.attempt.names)
-    full(cloud)
-    stopped = jobs.submit("other")
-    assert isinstance(stopped, Stopped)
-    assert stopped.stored.record.result == "stockout_region"
-    assert jobs.vms() == list(record.attempt.names)
-
-
 def test_what_is_left_of_a_refused_try_and_cannot_be_removed_keeps_the_attempt(cloud, jobs):
     cloud.stock("us-central1-a", "g2-standard-4", 1)
     cloud.compute.settings.rollback_s = 10_000
@@ -84,27 +65,6 @@ def test_what_is_left_of_a_refused_try_and_cannot_be_removed_keeps_the_attempt(c
         jobs.submit()
     assert caught.value.kind == "left_behind"
     assert jobs.record().attempt.option.place == "us-central1-a"
-
-
-@pytest.mark.parametrize("fault", [faults.DropAfterCommit(), faults.DropBeforeCommit()])
-def test_an_answer_that_is_lost_once_makes_no_second_gang(fault, cloud, jobs):
-    cloud.fail(BULK, fault)
-    record = jobs.submit().record
-    assert jobs.vms() == list(record.attempt.names)
-    assert len(made(cloud)) == 2
-
-
-def test_of_a_launch_whose_answer_is_lost_the_next_look_adopts_what_came(cloud, jobs):
-    cloud.fail(BULK, faults.DropAfterCommit(), times=None)
-    with pytest.raises(TransientError):
-        jobs.submit()
-    assert jobs.record().attempt.state is Launch.LAUNCHING
-    jobs.pass_by(60)
-    record = jobs.record()
-    assert record.attempt.state is Launch.LAUNCHED
-    assert jobs.submit().record.attempt == record.attempt
-    assert jobs.vms() == list(record.attempt.names)
-    assert len(made(cloud)) == 2
 
 
 def test_a_quota_that_only_an_operation_tells_sends_the_job_to_another_region(cloud, jobs_of):
@@ -141,20 +101,6 @@ def test_a_half_gang_saves_is_ended_and_is_replaced_with_a_new_attempt(cloud, jo
     assert (record.restarts, record.used_s) == (1, past.ran_s)
 
 
-def test_nodes_that_told_their_end_need_no_patience(cloud, jobs):
-    first = jobs.submit(max_restarts=1).record.attempt
-    jobs.run()
-    cloud.host_error(first.names[1])
-    lost_peer = result("failed", 69, cause={"kind": "node_lost", "node_rank": 1})
-    jobs.say(0, "ended", exit_code=69, result=lost_peer)
-    jobs.leave(first.names[0])
-    cloud.clock.advance(60)
-    assert jobs.status().cause is causes.HOST_ERROR
-    jobs.reconcile()
-    assert [one.outcome for one in jobs.record().history] == ["host_error"]
-    assert jobs.record().attempt.id != first.id
-
-
 def test_a_job_succeeds_once_all_of_its_nodes_have_ended_well(cloud, jobs):
     names = jobs.submit().record.attempt.names
     jobs.run()
@@ -169,23 +115,6 @@ def test_a_job_succeeds_once_all_of_its_nodes_have_ended_well(cloud, jobs):
     assert jobs.vms() == []
 
 
-@pytest.mark.parametrize("runs", [False, True])
-def test_a_cancel_lets_ranks_save_and_removes_at_once_what_has_none(runs, cloud, jobs):
-    names = jobs.submit().record.attempt.names
-    cloud.clock.advance(60)
-    if runs:
-        jobs.say(0, "running")
-    jobs.cancel()
-    cloud.clock.advance(40)
-    assert jobs.vms() == [names[0]] * runs
-    if runs:
-        assert jobs.look().state is State.STOPPING
-        jobs.say(0, "ended", why="cancelled", exit_code=75, result=result("stopped", 75))
-        jobs.leave(names[0])
-    assert jobs.reconcile().state is State.CANCELLED
-    assert (jobs.record().result, jobs.vms()) == ("cancelled", [])
-
-
 def test_ranks_that_heed_no_cancel_are_ended(cloud, jobs):
     jobs.submit()
     jobs.run()
@@ -194,19 +123,6 @@ def test_ranks_that_heed_no_cancel_are_ended(cloud, jobs):
     assert len(jobs.vms()) == 2
     jobs.pass_by(60)
     assert (jobs.record().result, jobs.vms()) == ("cancelled", [])
-
-
-def test_a_vm_that_may_not_be_deleted_keeps_no_other(cloud, jobs):
-    names = jobs.submit().record.attempt.names
-    refusal = faults.Refuse(error=ApiError(403, "Required 'x' permission for 'y'", reason="forbidden"))
-    cloud.fail(DELETE, refusal)
-    with pytest.raises(PermissionDeniedError):
-        jobs.backend.terminate(jobs.record(), 0)
-    cloud.clock.advance(60)
-    assert len(jobs.vms()) == 1
-    jobs.backend.terminate(jobs.record(), 0)
-    assert jobs.vms() == []
-    assert names
 
 
 def test_what_a_person_deletes_is_not_started_again(cloud, jobs):
@@ -218,23 +134,6 @@ def test_what_a_person_deletes_is_not_started_again(cloud, jobs):
     assert jobs.record().result == "stopped_by_person"
 
 
-def test_machines_of_attempts_that_no_record_names_are_listed_and_removed(cloud, jobs, jobs_of):
-    first = jobs.submit().record
-    ended = jobs.context.jobs.read("bert")
-    jobs.context.jobs.swap(ended.record.end("cancelled"), ended.version)  # and its process died
-    other = jobs.submit("other", num_nodes=1).record.attempt
-    mine = jobs.backend.machines()
-    assert {(one.name, one.job_id, one.attempt) for one in mine} == {
-        *((name, "bert", first.attempt.id) for name in first.attempt.names),
-        (other.names[0], "other", other.id),
-    }
-    assert all(one.price.usd_h > 0 and one.place and one.status for one in mine)
-    assert jobs_of(bucket="gs://my-bucket/team").backend.machines() == ()
-    jobs.backend.remove(jobs.backend.machines("ber"))
-    cloud.clock.advance(60)
-    assert jobs.vms() == list(other.names)
-
-
 def test_a_job_whose_record_is_damaged_is_cleaned_up_and_nothing_beside_it(cloud, jobs, make):
     damaged, living = jobs.submit("damaged").record, jobs.submit("living").record
     Objects(jobs.backend._access, "my-bucket").write("records/damaged.json", b"{}", if_generation=None)
@@ -243,14 +142,6 @@ def test_a_job_whose_record_is_damaged_is_cleaned_up_and_nothing_beside_it(cloud
     assert len(trainer.clean_up()) == 2
     cloud.clock.advance(60)
     assert jobs.vms() == list(living.attempt.names)
-
-
-def test_a_partial_list_tells_what_it_shows(cloud, jobs):
-    jobs.submit()
-    cloud.fail("compute.instances.aggregatedList", "C37", times=None)
-    with pytest.raises(TransientError) as caught:
-        jobs.backend.machines()
-    assert len(caught.value.items) == 2
 
 
 def test_what_lists_lack_is_asked_for_by_its_name(cloud, jobs):

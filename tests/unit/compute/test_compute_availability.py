@@ -3,11 +3,9 @@
 import pytest
 
 from gputrain import Trainer
-from gputrain.errors import QuotaExceededError
 from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
-from gputrain_emulator.faults import Reshape, server_error
 from tests.support.clouds import reserve
 
 ZONE = "us-central1-a"
@@ -43,24 +41,6 @@ def test_one_plan_asks_for_quotas_and_machines_and_no_more(cloud, backend, code)
     before = len(cloud.requests)
     facts(backend, code)
     assert len(cloud.requests) == before
-
-
-def test_a_plan_leaves_out_a_place_without_the_machine_and_says_why(cloud, backend, code):
-    cloud.compute.offer("a3-highgpu-8g", ZONE, offered=False)
-    plan = Trainer(backend).plan(spec(code, **H100))
-    assert ZONE not in {one.place for one in plan.candidates}
-    assert any(f"{ZONE} has no a3-highgpu-8g" in one.why for one in plan.refusals)
-
-
-@pytest.mark.parametrize(
-    "fault", [server_error(), Reshape(change=lambda _: {"items": {}})], ids=["down", "odd"]
-)
-def test_without_an_answer_the_catalogs_table_stands_and_says_so(cloud, backend, code, fault):
-    cloud.fail(MACHINES, fault, times=None)
-    found = facts(backend, code)
-    assert not any(one.absent_why for one in found.values())
-    assert "catalog" in found[ZONE].availability
-    assert MACHINES.partition(".")[2] in found[ZONE].note
 
 
 def test_offline_there_is_a_plan_with_everything_unknown(make, code):
@@ -123,21 +103,6 @@ def test_advice_is_asked_for_a_few_places_only_and_never_where_it_is_switched_of
     assert methods(cloud).count(ADVICE) == 6
 
 
-def test_a_quota_cut_after_the_plan_is_met_explained_and_read_anew(cloud, backend, code):
-    trainer = Trainer(backend)
-    asked = {"num_nodes": 2, **L4}
-    plan = trainer.plan(spec(code, **asked))
-    assert plan.candidates[0].fact.verdict is Verdict.FITS
-    cloud.quota("NVIDIA_L4_GPUS", 1)
-    with pytest.raises(QuotaExceededError) as caught:
-        plan.submit()
-    assert (caught.value.metric, caught.value.limit, caught.value.need) == ("NVIDIA_L4_GPUS", 1, 2)
-    assert (
-        trainer.quotas("L4:1", num_nodes=2, provisioning_model="standard").statuses[0].verdict
-        is Verdict.SHORT
-    )
-
-
 @pytest.fixture
 def in_us_east4(make):
     return make(regions=["us-east4"])
@@ -161,12 +126,3 @@ def test_the_zone_of_a_reservation_is_a_place_though_no_table_has_it(make, code,
     ])  # fmt: skip
     assert zone in {one.place for one in wanted.candidates}
     assert {one.region for one in wanted.candidates} == {"us-central1"}
-
-
-def test_a_region_without_the_machine_names_those_that_have_it_and_the_refresh(make, code):
-    wanted = candidates(
-        spec(code, gpu="H200:8", provisioning_model="spot"), [make(regions=["me-west1"]).supply]
-    )
-    (refusal,) = {one.fix for one in wanted.refusals if one.asked_for}
-    assert refusal.startswith("allow more regions such as ")
-    assert "python -m gputrain.catalog.refresh" in refusal

@@ -1,13 +1,9 @@
 """Why a gang ended: every way an attempt can end is told as itself, whatever stands beside it."""
 
-import ast
-import inspect
-
 import pytest
 
 from gputrain import causes
-from gputrain.backends.compute import causes as judge_of
-from gputrain.backends.compute.causes import BY_PEOPLE, OPERATIONS, VmReport, judge
+from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
@@ -178,28 +174,6 @@ def test_the_confusion_matrix_is_diagonal(cause, number):
     assert judged(cause, number).cause is cause
 
 
-def test_every_cause_that_is_told_here_stands_in_the_matrix():
-    tree = ast.parse(inspect.getsource(judge_of))
-    named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr.isupper()}
-    named = {name for name in named if isinstance(getattr(causes, name, None), causes.Cause)}
-    elsewhere = {None, causes.EXCEPTION, causes.JOB_PERMISSION}
-    assert {getattr(causes, name) for name in named} == {*ENDS} - elsewhere
-
-
-def test_every_operation_that_google_is_known_to_write_has_a_row():
-    known = {
-        "preempted",
-        "baremetalCaretakerPreempted",
-        "hostError",
-        "terminateOnHostMaintenance",
-        "guestTerminate",
-    }
-    known |= {"deferredStop", "deferredDelete", "migrateOnHostMaintenance", "automaticRestart"}
-    known |= {"upcomingMaintenance", "upcomingInfraMaintenance"}  # they announce, and end nothing
-    assert {name.rpartition(".")[2] for name in OPERATIONS} == known
-    assert {"stop", "delete"} <= BY_PEOPLE
-
-
 # against the emulated cloud, whose operations are not of our making
 
 
@@ -239,14 +213,3 @@ def test_a_restart_goes_where_there_is_room(cloud, jobs):
     jobs.reconcile()
     assert jobs.look().state is State.PROVISIONING
     assert {vm.zone for vm in cloud.compute.vms.values()} <= {"us-central1-b", "us-central1-c"}
-
-
-def test_one_who_may_only_look_ends_nothing_and_still_sees(cloud, jobs, jobs_of):
-    names = jobs.submit(max_restarts=1).record.attempt.names
-    cloud.host_error(names[1])
-    cloud.clock.advance(300)
-    looks = {"compute.instances.list", "compute.instances.get", "compute.zoneOperations.list"}
-    reader = cloud.caller("reader@example.com", looks | {"storage.objects.get", "storage.buckets.list"})
-    status = jobs_of(credentials=cloud.credentials_of(reader)).status()
-    assert f"{names[1]} is gone" in status.detail
-    assert any(vm.status == "RUNNING" for vm in cloud.compute.vms.values())

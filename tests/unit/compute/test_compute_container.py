@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
@@ -84,28 +83,11 @@ def test_what_is_no_name_of_an_image_is_refused_before_docker_hears_of_it(said, 
         container.fetch(image, call)
 
 
-def test_a_pull_that_fails_is_tried_again(said, monkeypatch):
-    monkeypatch.setenv("FAILURES", "2")
-    container.fetch("docker.io/i", call)
-    assert len(said()) == 3
-
-
 def test_a_pull_that_keeps_failing_is_told_with_dockers_words_and_the_role(said, monkeypatch):
     monkeypatch.setenv("FAILURES", "9")
     with pytest.raises(container.Failed, match=r"denied: no such thing\n.*roles/artifactregistry\.reader"):
         container.fetch("docker.io/i", call)
     assert not os.path.exists(said()[0]["kept"])
-
-
-def test_devices_and_plugins_of_fast_networks_reach_the_container_where_they_are(tmp_path, monkeypatch):
-    (tmp_path / "gib").mkdir()
-    (tmp_path / "infiniband").mkdir()
-    monkeypatch.setattr(container, "DEVICES", (str(tmp_path / "infiniband"), "/nowhere"))
-    monkeypatch.setattr(container, "FOLDERS", (str(tmp_path / "gib"), "/nowhere"))
-    words = container.words("image:1", None, ["x"], {}, "/root-folder", str(tmp_path))
-    assert words[words.index("--device") + 1] == str(tmp_path / "infiniband")
-    assert f"{tmp_path / 'gib'}:{tmp_path / 'gib'}" in words
-    assert not any("/nowhere" in word for word in words)
 
 
 def test_values_stay_off_the_command_line_and_in_a_file_of_roots(tmp_path):
@@ -127,19 +109,6 @@ def test_an_image_runs_as_it_is_and_the_agent_stays_outside():
     assert not {"--user", "--workdir", "/root-folder"} & set(words)
     plain = container.as_it_is("image:1", {"entrypoint": [], "args": []}, {}, [])
     assert ("--entrypoint" in plain, plain[-1]) == (False, "image:1")
-
-
-@pytest.mark.skipif(shutil.which("docker") is None, reason="Docker's own client is not installed")
-def test_dockers_own_client_knows_all_the_words(tmp_path):
-    client = shutil.which("docker")
-    version = subprocess.run([client, "--version"], capture_output=True, text=True).stdout
-    if not version.startswith("Docker version"):
-        pytest.skip(f"this is not Docker's own client: {version}")
-    words = container.words("image:1", None, ["-c", "text"], {}, "/root-folder", str(tmp_path))
-    # One below the test's own folder may be longer than the address of a socket can be.
-    nowhere = {"DOCKER_HOST": "unix:///nowhere", "HOME": str(tmp_path)}
-    done = subprocess.run([client, *words[1:]], env=nowhere, capture_output=True, text=True)
-    assert "annot connect to the Docker daemon" in done.stderr  # read to their end, and sent
 
 
 def test_python_in_the_container_takes_the_values_and_goes_on(tmp_path):

@@ -1,7 +1,5 @@
 """The one write: the VMs of an attempt are there whole, or nothing is left and the error says what to do."""
 
-import json
-
 import pytest
 
 from gputrain.errors import (
@@ -71,10 +69,3 @@ def test_an_image_that_is_not_there_is_told_by_name_before_anything_is_made(jobs
         jobs.launch()
     assert "of-yesterday" in caught.value.why
     assert jobs.vms() == []
-
-
-def test_the_family_is_resolved_to_a_dated_image(cloud, jobs):
-    jobs.launch()
-    body = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
-    disk = body["instanceProperties"]["disks"][0]["initializeParams"]["sourceImage"]
-    assert disk.endswith("pytorch-2-9-cu129-ubuntu-2404-nvidia-580-v20261101")

@@ -56,14 +56,3 @@ def test_with_room_for_less_than_it_may_have_it_waits(interrupted, fields):
     jobs.reconcile()
     assert jobs.vms() == []
     assert jobs.look().state is State.INTERRUPTED
-
-
-def test_it_grows_again_with_its_next_start(cloud, interrupted):
-    jobs = interrupted(2, min_nodes=1)
-    jobs.reconcile()
-    assert len(jobs.vms()) == 2
-    preempt(cloud, jobs, 3)
-    cloud.clock.advance(1800)  # a place without room is passed over for half an hour
-    jobs.reconcile()
-    assert jobs.vms() == list(jobs.names())
-    assert len(jobs.names()) == 3

@@ -66,18 +66,6 @@ def test_lines_of_all_nodes_come_in_order_and_none_twice(cloud, jobs, guests):
     assert said + read(jobs, cursor)[0] == [f"line {number}" for number in range(20)]
 
 
-def test_what_comes_last_is_read_though_the_job_has_ended(cloud, jobs, guests):
-    guests[0].say("seen while it ran")
-    cloud.clock.advance(15)
-    said, cursor = read(jobs)
-    guests[0].say("the last word")
-    guests[1].say("of the other node")
-    end(jobs, guests)
-    after, cursor = read(jobs, cursor)
-    assert (said, sorted(after)) == (["seen while it ran"], ["of the other node", "the last word"])
-    assert read(jobs, cursor)[0] == []
-
-
 def test_the_last_lines_are_exact_over_nodes_and_parts(cloud, jobs, guests, monkeypatch):
     monkeypatch.setattr("gputrain.backends.run_reports.LOG_PART_BYTES", 500)
     monkeypatch.setattr(contract, "LOG_PART_BYTES", 500)
@@ -138,13 +126,3 @@ def test_lines_come_once_and_go_on_with_the_next_attempt(cloud, jobs, guests):
     end(jobs, guests)
     assert read(jobs, cursor)[0] == []
     assert read(jobs, jobs.backend.cursor_near_end(jobs.record(), 1))[0][-1] == "again"
-
-
-def test_stacks_are_asked_for_and_read_beside_the_attempt(cloud, jobs):
-    attempt = jobs.submit().record.attempt
-    stored = Objects(jobs.backend._access, "my-bucket")
-    jobs.backend.ask_for_stacks(jobs.record(), "n1")
-    assert stored.read(f"jobs/bert/{attempt.id}/{contract.STACKS_ASK}").content == b"n1"
-    answer = json.dumps({"ranks": [{"rank": 1, "trace": "train.py:3"}]}).encode()
-    stored.write(f"jobs/bert/{attempt.id}/{contract.STACKS_ASK}-n1-1.json", answer, if_generation=None)
-    assert jobs.backend.stacks(jobs.record(), "n1")[1][0]["trace"] == "train.py:3"

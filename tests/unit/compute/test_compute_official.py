@@ -8,7 +8,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain.backends.compute import ComputeEngine
-from gputrain.errors import RequestError, TransientError
+from gputrain.errors import RequestError
 from gputrain.trainer import Trainer
 
 ZONE = "us-central1-a"
@@ -21,15 +21,6 @@ def test_a_field_that_google_does_not_know_is_refused_before_anything_is_sent(cl
         backend._calls.start(ZONE, "bulkInsert", {**body, **change}, str(uuid.uuid4()))
     assert next(iter(change)) in caught.value.why
     assert not cloud.requests
-
-
-def test_the_client_repeats_nothing_by_itself(cloud, make):
-    pauses = []
-    backend = make(sleep=pauses.append)
-    cloud.fail("compute.zoneOperations.get", "C35", times=None)
-    with pytest.raises(TransientError):
-        backend._calls.operation(ZONE, "operation-1")
-    assert len(cloud.requests) == len(pauses) + 1
 
 
 WATCHER = """

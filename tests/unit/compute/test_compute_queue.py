@@ -2,8 +2,7 @@
 
 import pytest
 
-from gputrain.errors import PermissionDeniedError, TransientError
-from gputrain.jobstore import Launch
+from gputrain.errors import PermissionDeniedError
 from gputrain.lifecycle import State
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -40,53 +39,12 @@ def test_a_gang_waits_whole_and_then_runs_under_its_names(cloud, jobs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fault", [faults.DropBeforeCommit(), faults.DropAfterCommit()])
-def test_a_lost_answer_makes_no_second_gang(kind, fault, cloud, jobs):
-    cloud.fail(f"compute.{kind}.insert", fault, times=2)
-    attempt = jobs.submit(**FLEX).record.attempt
-    cloud.clock.advance(120)
-    assert jobs.vms() == list(attempt.names)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_refusal_leaves_nothing(kind, cloud, jobs):
     refusal = faults.Refuse(error=ApiError(403, "Required 'x' permission for 'y'", reason="forbidden"))
     cloud.fail(f"compute.{kind}.insert", refusal, times=None)
     stopped = jobs.submit(**FLEX)
     assert isinstance(stopped.failover.attempts[-1].error, PermissionDeniedError)
     cloud.clock.advance(60)
-    assert jobs.left() == []
-
-
-def test_of_a_launch_that_died_half_way_nothing_waits_on(cloud, jobs):
-    fault = cloud.fail(f"compute.{KINDS[2]}.insert", faults.DropBeforeCommit(), times=None)
-    with pytest.raises(TransientError):
-        jobs.submit(**FLEX)
-    first = jobs.record().attempt
-    fault.cancel()
-    jobs.pass_by(120)
-    second = jobs.record().attempt
-    assert (second.state, second.id != first.id) == (Launch.LAUNCHED, True)
-    assert jobs.left() == sorted([f"bert-{second.id}"] * 3 + list(second.names))
-
-
-@pytest.mark.parametrize("runs", [False, True])
-def test_a_cancel_removes_it_whole(runs, cloud, jobs):
-    room(cloud, 2 if runs else 0)
-    names = jobs.submit(**FLEX).record.attempt.names
-    cloud.clock.advance(120)
-    if runs:
-        jobs.run()
-    jobs.cancel()
-    room(cloud, 9)
-    cloud.clock.advance(60)
-    assert jobs.vms() == list(names) * runs  # their ranks save
-    if runs:
-        for rank in range(2):
-            jobs.say(rank, "ended", why="cancelled", exit_code=75, result=result("stopped", 75))
-    assert jobs.reconcile().state is State.CANCELLED
-    assert jobs.record().result == "cancelled"
-    cloud.clock.advance(600)
     assert jobs.left() == []
 
 

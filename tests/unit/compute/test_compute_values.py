@@ -1,13 +1,11 @@
-"""VMs by their names, guests by their reports, run time, waits, networks: what each says by itself."""
+"""How long an attempt ran, and which firewall rules let VMs reach each other."""
 
 from datetime import datetime, timezone
 
 import pytest
 
 from gputrain.backends.agent_reports import read
-from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.causes import VmReport, seconds_of
-from gputrain.backends.compute.networking import needs_internet as needed
 from gputrain.backends.compute.preflight import _lets_in as lets_in_of
 from gputrain.backends.compute.status import ran_s
 from gputrain.backends.run_reports import Report
@@ -16,7 +14,6 @@ from gputrain.keeper.status import SCHEMA
 from gputrain.spec import TrainingSpec
 
 ID = "a1234567"
-NAMES = (f"bert-1-{ID}-0", f"bert-1-{ID}-1")
 
 
 def at(seconds):
@@ -27,16 +24,14 @@ def word(phase, **more):
     return {"schema": SCHEMA, "phase": phase, **more}
 
 
-def record_of(model, count):
+def record_of(model):
     """A job whose attempt was launched at second 1000."""
     option = Option(
         backend="compute", place="us-central1-a", region="us-central1", gpu="L4", gpu_count="1",
         machine_type="g2-standard-4", model=model,
     )  # fmt: skip
-    attempt = Attempt(id=ID, option=option, names=NAMES[:count], at=1000.0)
-    spec = TrainingSpec(
-        script="train.py", gpu="L4:1", num_nodes=count, max_run_duration="1h", max_wait_duration="2h"
-    )
+    attempt = Attempt(id=ID, option=option, names=(f"bert-1-{ID}-0",), at=1000.0)
+    spec = TrainingSpec(script="train.py", gpu="L4:1", max_run_duration="1h", max_wait_duration="2h")
     return JobRecord(job_id="bert-1", spec=spec.to_dict(), options=(option,), attempt=attempt)
 
 
@@ -68,35 +63,7 @@ def test_an_attempt_took_rather_too_many_seconds_than_too_few(model, document, o
     node = VmReport(rank=0, document=document, operations=operations)
     written_at = seconds_of((document or {}).get("ended_at") or (document or {}).get("waiting_at"))
     reports = {0: report(document, written_at)} if document else {}
-    assert ran_s(record_of(model, 1), [node], reports) == seconds
-
-
-def settings(**more):
-    backend = ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **more)
-    return backend._settings
-
-
-PLAIN, OWN = settings(), settings(image_family="my-project/mine")
-OF_GOOGLE = "us-docker.pkg.dev/p/r/i:1"
-
-
-@pytest.mark.parametrize(
-    ("mine", "image", "requirements", "env", "plugin", "told"),
-    [
-        (PLAIN, None, (), {}, "", ""),
-        (OWN, "ghcr.io/me/train:1", (), {}, "", "the image ghcr.io/me/train:1"),
-        (OWN, OF_GOOGLE, (), {}, "", ""),
-        (PLAIN, OF_GOOGLE, (), {}, "", "docker, which the boot images that are known do not have"),
-        (OWN, None, (), {}, "google-fast-socket", "the package google-fast-socket"),
-        (OWN, None, (), {}, OF_GOOGLE, ""),
-        (PLAIN, None, (), {}, OF_GOOGLE, "docker, which the boot images that are known do not have"),
-        (PLAIN, None, ("a", "b==1"), {}, "", "requirements (a, b==1)"),
-        (PLAIN, None, ("a",), {"PIP_INDEX_URL": "x"}, "", ""),
-        (OWN, OF_GOOGLE, ("a",), {}, "", "requirements (a)"),
-    ],
-)
-def test_what_a_job_needs_from_beyond_google_is_named(mine, image, requirements, env, plugin, told):
-    assert needed(mine, image, requirements, env, plugin) == told
+    assert ran_s(record_of(model), [node], reports) == seconds
 
 
 INSIDE = {

@@ -166,6 +166,15 @@ def test_only_a_gang_in_the_queue_needs_the_permissions_of_queues(doctor, code, 
     assert {fault.subject for fault in checks.faults} == (set(QUEUED) if is_queued else set())
 
 
+BESIDE = {
+    "compute.subnetworks.get",
+    "compute.routers.list",
+    "cloudquotas.quotas.get",
+    "compute.disks.setLabels",
+}
+"""What a plan reads where it may; Google asks for the last where a new disk has labels."""
+
+
 @pytest.mark.parametrize("kind", present.CLOUDS)
 def test_the_least_role_on_the_page_holds_what_the_table_asks_of_a_project(kind):
     page = (Path(__file__).parents[3] / "docs" / "howto" / f"{kind}.md").read_text()
@@ -173,4 +182,5 @@ def test_the_least_role_on_the_page_holds_what_the_table_asks_of_a_project(kind)
         r"roles create gputrain(?:Compute|Submitter) .*? --permissions \\\n((?:.*,\\\n)*.*)\n", page
     )
     told = set(re.sub(r"[\\\s]", "", named[1]).split(","))
-    assert {need.name for need in needs_of(kind) if need.on is On.PROJECT} <= told
+    needed = {need.name for need in needs_of(kind) if need.on is On.PROJECT}
+    assert needed <= told <= needed | BESIDE

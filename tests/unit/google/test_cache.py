@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gputrain.errors import AuthError, TransientError
-from gputrain.google.cache import Cache, Pace
+from gputrain.google.cache import Cache
 
 PATIENCE_S = 10.0
 
@@ -67,16 +67,6 @@ def test_a_failure_is_raised_and_asked_anew(fresh_s):
     assert len(calls) == 2
 
 
-def test_a_failure_side_by_side_is_an_answer_of_its_own_and_kept_for_less(clock):
-    cache, calls = Cache(fresh_s=60, failure_s=15, now=clock.now), []
-    error = AuthError("no")
-    for pause_s, asked in ((0, 1), (14, 1), (2, 2)):
-        clock.time += pause_s
-        found = cache.ask({"a": counted(error, calls)})["a"]
-        assert (found.value, found.error) == (None, error)
-        assert len(calls) == asked
-
-
 def test_all_questions_are_out_at_the_same_time_and_keep_no_process_from_its_end():
     together, is_daemon = threading.Barrier(5), []
 
@@ -105,17 +95,3 @@ def test_what_is_not_answered_in_time_is_late_and_kept_when_it_comes():
     until = time.monotonic() + PATIENCE_S
     while cache.ask({"a": ask})["a"].value != "late":
         assert time.monotonic() < until
-
-
-def test_each_of_several_streams_waits_until_all_had_time_for_a_turn(clock):
-    pace = Pace(each_s=2.0, few=1, idle_s=60.0, now=clock.now)
-    for _ in range(3):
-        assert pace.take("a")
-        assert pace.take("b")
-        assert pace.take("c")
-        clock.time += 5.9
-        assert not pace.take("a")
-        clock.time += 0.1
-    clock.time += 60.5
-    pace.note("b")
-    assert [pace.take("b") for _ in range(5)] == [True] * 5

@@ -4,28 +4,43 @@ import logging
 import time
 
 import pytest
+from google.cloud.compute_v1 import ImagesClient
 
 from gputrain.errors import AuthError, TransientError
 from gputrain.google import GoogleClient, UnclearError
-from gputrain.retry import ONCE, QUEUE, READ, Policy
+from gputrain.retry import LOOK, ONCE, QUEUE, READ, Policy
 from tests.each import each
 from tests.unit.google.answering import Token, well
 
-BODIES = {
-    "a web page": b"<html>Sign in to the network</html>",
-    "half of it": b'{"items": [{"na',
-    "a list": b"[]",
-    "a text": b'"ok"',
-    "nothing": b"",
-    "too deep": b"[" * 100_000,
-}
+
+def by_its_client(access, server, policy=LOOK):
+    """A look by Google's own client library."""
+    client, asked = access.client(ImagesClient, server.url), {"project": "p", "image": "mine"}
+    ask = lambda: client.get(request=asked, timeout=policy.call_s, retry=None)  # noqa: E731
+    return access.tried(ask, action="look", policy=policy)
 
 
-@each("body", BODIES.values())
+def test_a_service_is_spoken_to_on_one_connection_by_clients_and_by_ourselves(serve):
+    server = serve(lambda _: (200, b'{"name": "mine"}', {"Content-Type": "application/json"}))
+    access = GoogleClient(project="p", credentials=Token("ours"))
+    for _ in range(3):
+        by_its_client(access, server)
+        access.get(server.url, action="look", policy=ONCE)
+    assert len(server.connections) == 1
+
+
+BODIES = [b"<html>Sign in to the network</html>", b'{"name": "mi', b"[]", b'"ok"', b"", b"[" * 100_000]
+
+
+@each("body", BODIES)
 def test_a_body_that_is_no_json_object_is_unclear(serve, body):
-    server = serve(lambda _: (200, body, {}))
-    with pytest.raises(UnclearError):
-        GoogleClient(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
+    server, access = serve(lambda _: (200, body, {})), GoogleClient(project="p", credentials=Token("ours"))
+    for ask in (
+        by_its_client,
+        lambda access, server, policy: access.get(server.url, action="look", policy=policy),
+    ):
+        with pytest.raises(UnclearError):
+            ask(access, server, ONCE)
 
 
 def test_a_write_that_would_do_it_twice_is_not_repeated_after_a_bad_body(serve):
@@ -68,12 +83,6 @@ def test_a_silent_server_is_given_up_in_time(serve):
     with pytest.raises(UnclearError):
         client.get(server.url, action="look", policy=Policy(budget_s=0.0, call_s=0.2))
     assert time.monotonic() - started < 1.5
-
-
-def test_an_expired_token_is_renewed_before_the_call(serve):
-    server, token = serve(well), Token()
-    GoogleClient(project="p", credentials=token).get(server.url, action="look", policy=ONCE)
-    assert (token.refreshes, server.tokens) == (1, ["Bearer token-1"])
 
 
 def test_a_login_in_netrc_does_not_take_the_place_of_our_token(serve, tmp_path, monkeypatch):

@@ -1,8 +1,5 @@
 """Addresses of Google and of an emulator: which are taken, and whose credentials go there."""
 
-import pytest
-
-from gputrain.errors import SpecError
 from gputrain.google.endpoints import GOOGLE, asked_for, reach
 
 URL = "http://127.0.0.1:18080"
@@ -17,16 +14,3 @@ def test_the_variable_counts_where_no_endpoints_are_given_and_credentials_of_goo
     monkeypatch.setenv("GPUTRAIN_ENDPOINT", "")
     assert asked_for(None, "mine") == {"endpoints": None, "credentials": "mine"}
     assert not hasattr(reach(URL)["credentials"], "refresh_token")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://127.0.0.1:1/_emulator/as/",
-        "http://127.0.0.1:1/_emulator/as/a/b",
-        "http://127.0.0.1:1/_emulator",
-    ],
-)
-def test_an_address_with_half_a_token_is_refused(url):
-    with pytest.raises(SpecError, match="endpoint"):
-        reach(url)

@@ -3,23 +3,19 @@
 
 import itertools
 import json
-import ssl
 import traceback
 
 import google.api_core.exceptions as theirs
 import google.oauth2.credentials
 import pytest
-import requests
 from google.auth import exceptions as logins
 from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
 
 import gputrain_emulator
 from gputrain.errors import (
     AuthError,
-    CapacityError,
     GputrainError,
     ProviderError,
-    RequestError,
     Scope,
     TransientError,
 )
@@ -36,8 +32,6 @@ from gputrain.google.errors import (
     LONGEST,
     RULES,
     ReportedQuota,
-    body_error,
-    classify,
     details_of,
     shorten,
 )
@@ -93,19 +87,6 @@ def test_facts_are_read_from_any_part_of_the_details(said, told):
     error = to_error(ErrorDetails(**said), "create the job")
     assert told.get("fix", "") in error.fix
     assert all(getattr(error, name) == fact for name, fact in told.items() if name != "fix")
-
-
-@pytest.mark.parametrize(
-    ("unreached", "fix"),
-    [
-        ("http://127.0.0.1:18080", "start the emulator, gputrain-emulator --port 18080;"),
-        ("https://storage.googleapis.com", "check this machine's network"),
-        ("", "look whether it was done before you do it again"),
-    ],
-)
-def test_where_nobody_answers_the_fix_is_of_the_way_there(unreached, fix):
-    details = ErrorDetails(where="network", unreached=unreached)
-    assert to_error(details, "look").fix.startswith(fix)
 
 
 @pytest.mark.parametrize(
@@ -202,14 +183,6 @@ def test_what_a_person_must_mend_counts_before_what_passes_and_what_nobody_fores
         assert most_severe([graver, lighter]) is most_severe([lighter, graver]) is graver
 
 
-def test_other_places_are_asked_only_where_they_may_do_better():
-    assert {rule.name for rule in RULES if rule.try_elsewhere} == {
-        "addresses_exhausted", "failed_inside", "gang_incomplete", "network_elsewhere", "not_in_region",
-        "not_in_zone", "org_policy_location", "quota_region", "reclaimed", "reservation_full", "stockout",
-        "stockout_region", "subnet_missing",
-    }  # fmt: skip
-
-
 LOST = TransportError("gone", 3)
 LOGINS = [
     (RefreshError("no", '{"error": "invalid_grant"}'), 400, {"invalid_grant"}, "invalid_grant"),
@@ -230,17 +203,6 @@ def test_a_login_that_failed_is_read_from_whatever_google_auth_put_into_it(raise
     assert (details.where, details.status, details.codes, details.message) == ("auth", status, codes, message)
 
 
-def test_a_machine_without_a_service_account_has_no_credentials():
-    gone = logins.TransportError(
-        "Failed to retrieve http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/"
-        "default/ from the Google Compute Engine metadata service. Status: 404 Response:\nb''",
-        None,
-    )
-    with pytest.raises(AuthError) as caught, google_errors("look"):
-        raise logins.RefreshError(gone)
-    assert caught.value.kind == "credentials_missing"
-
-
 ROW = {
     "project": "my-project",
     "number": "123",
@@ -259,72 +221,6 @@ def test_an_account_that_may_not_be_impersonated_is_a_missing_permission():
         "permission",
         "iam.serviceAccounts.getAccessToken",
     )
-
-
-def test_a_certificate_that_is_not_trusted_is_found_however_deep_it_lies():
-    def wrapped(depth):
-        error = ssl.SSLCertVerificationError("self-signed")
-        for number in range(depth):
-            error = requests.ConnectionError("x", error) if number % 2 else OSError("y", error)
-        return requests.ConnectionError(error)
-
-    for depth in range(9):
-        with pytest.raises(RequestError, match="cannot be trusted"), google_errors("look"):
-            raise wrapped(depth)
-    with pytest.raises(UnclearError), google_errors("look"):
-        raise requests.ConnectionError(OSError("y"))
-
-
-CPUS = {"metricName": "CPUS", "limitName": "CPUS-per-region", "limit": 8, "futureLimit": "16"}
-METRIC = {"quota_metric": "m"}
-BODIES = [
-    ({"code": 404}, {"status": 404}),
-    ({"code": 999}, {"status": 999}),
-    *(({"code": code}, {"status": 0}) for code in (0, -1, 1000, "404", None)),
-    ({"code": 400, "status": "OUT_OF_RANGE"}, {"codes": {"OUT_OF_RANGE"}}),
-    ({"status": "two words"}, {"codes": set()}),
-    ({"status": "npm_" + "a1B2" * 9}, {"codes": set()}),
-    ({"errors": [{"reason": "a"}, {"code": "b"}, {"code": 3}, 7]}, {"codes": {"a", "b"}}),
-    ({"errors": {"reason": "a"}}, {"codes": set()}),
-    ({"details": [{"retryDelay": "soon"}, {"retryDelay": "2.5s"}]}, {"retry_after_s": 2.5}),
-    (
-        {"details": [{"metadata": {"a": "1", "": "2", "c": ""}}, {"metadatas": {"b": "2"}}, {"metadata": 7}]},
-        {"metadata": {"a": "1", "b": "2"}},
-    ),
-    ({"details": [{"errorInfo": {"reason": "A"}}, {"reason": "B"}]}, {"codes": {"A", "B"}}),
-    ({"details": [{"metricName": "CPUS"}]}, {"quota": ReportedQuota(metric="CPUS")}),
-    ({"details": [{"limitName": "C"}, {"limitName": "D"}]}, {"quota": ReportedQuota(limit_name="C")}),
-    ({"details": [{"limit": 3}]}, {"quota": None}),
-    *(
-        (
-            {"details": [{"quotaInfo": {**CPUS, "rolloutStatus": status, "dimensions": {"region": "r"}}}]},
-            {"quota": ReportedQuota(metric="CPUS", limit_name="CPUS-per-region", limit=8.0, future_limit=future,
-                                dimensions={"region": "r"})},
-        )
-        for status, future in (("IN_PROGRESS", 16.0), ("DONE", None), ("ROLLED_BACK", None), (None, None))
-    ),
-    *(
-        (
-            {"details": [{"metadata": {**METRIC, "quota_limit_value": text, "quota_location": at}}]},
-            {"quota": ReportedQuota(metric="m", limit=limit, dimensions=dimensions)},
-        )
-        for text, limit in (("8", 8.0), ("x", None), ("inf", None))
-        for at, dimensions in (
-            ("", {}), ("global", {"global": "global"}), ("asia-east1", {"region": "asia-east1"}),
-            ("us-east1", {"region": "us-east1"}),
-        )
-    ),
-    *(
-        ({"details": [{"metricName": "m", "limit": limit}]}, {"quota": ReportedQuota(metric="m")})
-        for limit in (True, 10**400, None, [])
-    ),
-]  # fmt: skip
-
-
-@each(("error", "told"), BODIES)
-def test_of_an_errors_body_what_has_googles_form_is_read_and_the_rest_passed_over(error, told):
-    details = body_error({"error": error})
-    assert {name: getattr(details, name) for name in told} == told
 
 
 def test_a_credential_that_is_cut_in_two_is_hidden_all_the_same():
@@ -363,38 +259,6 @@ def login(cloud, refresh_token):
     )
 
 
-CALLS = {
-    "storage": ("GET", "/storage/v1/b/my-bucket", "storage.buckets.get"),
-    "logging": ("POST", "/v2/entries:list", "logging.logEntries.list"),
-    "quotas": (
-        "GET",
-        "/v1/projects/my-project/locations/global/services/compute.googleapis.com/quotaInfos",
-        "cloudquotas.quotas.get",
-    ),
-    "compute": ("GET", "/compute/v1/projects/my-project/zones", "compute.zones.list"),
-    "vertex": (
-        "GET",
-        "/v1/projects/my-project/locations/us-central1/customJobs",
-        "aiplatform.customJobs.list",
-    ),
-    "services": (
-        "GET",
-        "/v1/projects/my-project/services/compute.googleapis.com",
-        "serviceusage.services.get",
-    ),
-}
-
-
-@pytest.mark.parametrize("api", CALLS)
-def test_every_api_names_the_permission_that_is_missing(cloud, api):
-    nobody = cloud.caller("nobody@example.com", [])
-    method, path, permission = CALLS[api]
-    body = {"resourceNames": ["projects/my-project"]} if method == "POST" else None
-    error = refused(client_of(cloud, cloud.credentials_of(nobody)), method, path, json=body)
-    assert (error.kind, error.permission, error.scope) == ("permission", permission, Scope.ACCOUNT)
-    assert permission in error.fix
-
-
 def test_a_wrong_clock_is_told_before_anything_is_sent(cloud):
     cloud.fail("oauth.token", oauth.clock_skew(), times=None)
     error = refused(client_of(cloud, login(cloud, cloud.owner.refresh_token)))
@@ -412,12 +276,6 @@ def test_a_login_that_has_run_out_asks_for_another_and_shows_no_secret(cloud):
     assert "the-secret" not in shown
 
 
-def test_a_token_that_expires_in_mid_flight_is_refused_only_after_another_was_asked_for(cloud):
-    cloud.fail("storage.buckets.get", "C33", times=None)
-    assert refused(client_of(cloud)).kind == "credentials_refused"
-    assert [seen.method for seen in cloud.requests].count("oauth.token") >= 1
-
-
 def test_without_a_token_the_request_was_not_sent_so_nothing_is_unclear():
     nowhere = google.oauth2.credentials.Credentials(
         token=None, refresh_token="r", client_id="c", client_secret="s", token_uri="http://127.0.0.1:9/token"
@@ -433,8 +291,3 @@ def test_a_broken_connection_is_shown_without_what_opens_doors(cloud):
     assert type(error) is UnclearError
     assert "the-secret-token" not in f"{error} {error.raw!r}"
     assert "the-secret-token" not in "".join(traceback.format_exception(error))
-
-
-def test_a_gpu_that_a_zone_has_not_is_asked_for_in_another():
-    rule = classify(ErrorDetails(message="Accelerator type nvidia-l4 does not exist in zone us-east1-a."))
-    assert rule.error is CapacityError

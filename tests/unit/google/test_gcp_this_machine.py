@@ -41,13 +41,6 @@ def test_credentials_of_another_shape_are_none(key, text):
         of_default()
 
 
-def test_credentials_of_a_file_are_found(key):
-    told = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
-    key.write_text(json.dumps(told))
-    found = GoogleClient(project="my-project").get_credentials()
-    assert (found.refresh_token, found.universe_domain) == ("r", "googleapis.com")
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """An HTTPS server with a certificate that nobody signed."""

@@ -139,14 +139,6 @@ def test_a_reservation_is_looked_for_in_its_project(asking, name, held, found):
     assert f"/projects/{'p' if '/' in name else 'mine'}/aggregated/reservations?" in asked[0]
 
 
-def test_a_partial_list_says_of_no_reservation_that_it_is_gone(asking):
-    half = {"unreachables": ["zones/us-east4-b"]}
-    shows, lacks = {"reservations": [body()]}, EMPTY
-    for held, found in ((shows, (T4,)), (lacks, None)):
-        access, _ = asking({**half, "items": {f"zones/{ZONE}": held}})
-        assert find_reservations(access, "r") == found
-
-
 def test_a_list_whose_page_repeats_itself_ends_and_is_not_whole(asking):
     access, _ = asking(*[{"items": [{"a": 1}], "nextPageToken": "again"}] * 2)
     listing = access.list_all(access.url(Api.COMPUTE), action="list the VMs")

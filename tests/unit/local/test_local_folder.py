@@ -1,30 +1,10 @@
-import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from gputrain.keeper import folder
 from tests.unit.local.jobs import until
-
-
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "state.json"
-    folder.write_json(str(path), {"n": 0})
-    stop = threading.Event()
-
-    def write():
-        for n in range(300):
-            folder.write_json(str(path), {"n": n, "fill": "x" * 5000})
-        stop.set()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    while not stop.is_set():
-        assert folder.read_json(str(path)) is not None
-    writer.join()
-    assert os.listdir(tmp_path) == ["state.json"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "\0\0\0", "{}x"])

@@ -7,7 +7,6 @@ import pytest
 
 from gputrain.backends.local import Local, gpu_locks, offers
 from gputrain.lifecycle import State
-from gputrain.orchestration.steps import cancel
 from gputrain.trainer import Trainer
 from tests.each import each
 from tests.unit.local.jobs import jobs_of, until
@@ -78,12 +77,6 @@ def test_cards_that_google_does_not_sell_are_asked_for_by_any_of_their_names(mac
         assert plan.best.gpus == "2 x RTX 4090"
 
 
-@pytest.mark.parametrize("text", ["", "not found\n", "0, GPU-1\n", "x, y, z, w\n"])
-def test_an_answer_that_is_none_gives_no_gpus(machine, text):
-    machine(script=f"#!/bin/sh\nprintf '{text}'\n")
-    assert shapes(Local()) == [("CPU", 16)]
-
-
 def test_of_each_card_all_is_read_and_what_cannot_be_read_is_left_out(machine):
     rows = ["3, GPU-a, NVIDIA L4, 23034", "0, GPU-b, NVIDIA L4, [N/A]", "1, , NVIDIA L4, 1", "2, GPU-c, L4"]
     machine(script="#!/bin/sh\nprintf '" + "\\n".join([*rows, "4, GPU-d, NVIDIA L4, 1, 2"]) + "\\n'\n")
@@ -144,17 +137,6 @@ def test_gpus_caps_what_is_used(machine):
     assert shapes(Local(gpus=0)) == [("CPU", 16)]
 
 
-def test_each_node_gets_gpus_of_its_own(machine, gpu_jobs, holds):
-    uuids, jobs, (spec, go) = machine(*["NVIDIA L4"] * 4), gpu_jobs(), holds
-    go.touch()
-    ended = jobs.end(jobs.submit(**spec, gpu=2, num_nodes=2))
-    told = visible_to(jobs, ended)
-    assert (ended.result, len(told)) == ("succeeded", 4)
-    by_node = {node: set(devices.split(",")) for node, devices in told}
-    assert by_node["0"] | by_node["1"] == set(uuids)
-    assert not by_node["0"] & by_node["1"]
-
-
 def test_two_jobs_share_the_gpus_and_a_third_waits_for_one(machine, gpu_jobs, holds):
     machine("NVIDIA L4", "NVIDIA L4")
     jobs, (spec, go) = gpu_jobs(), holds
@@ -167,23 +149,6 @@ def test_two_jobs_share_the_gpus_and_a_third_waits_for_one(machine, gpu_jobs, ho
     assert jobs.state(third) is State.QUEUED
     go.touch()
     assert {jobs.end(one).result for one in (first, second, third)} == {"succeeded"}
-
-
-def test_of_jobs_that_wait_one_is_cancelled_and_one_expires(machine, gpu_jobs, holds):
-    machine("NVIDIA L4")
-    jobs, (spec, go) = gpu_jobs(), holds
-    holder = jobs.submit(**spec, gpu=1)
-    jobs.until_said(holder, "gpus")
-    impatient = jobs.submit(**spec, gpu=1, max_wait_duration="1s")
-    cancelled = jobs.submit(**spec, gpu=1)
-    until(lambda: "waits for GPUs" in jobs.status(cancelled).detail)
-    cancel(jobs.context, cancelled.job_id, grace_s=10)
-    assert jobs.end(cancelled).result == "cancelled"
-    ended = jobs.end(impatient)
-    assert (ended.result, jobs.status(ended).started_at) == ("wait_limit", None)
-    assert jobs.none_left(cancelled)
-    go.touch()
-    assert jobs.end(holder).result == "succeeded"
 
 
 @pytest.mark.check

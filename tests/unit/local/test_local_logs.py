@@ -45,21 +45,11 @@ def messages(path, is_over=True):
     return [one.message for one in read_all(path, is_over)[0]]
 
 
-def test_lines_of_two_nodes_are_merged_by_time(tmp_path):
-    path = job(tmp_path, [line(1, "a"), line(4, "d")], [line(2, "b"), line(3, "c")])
-    assert messages(path) == ["a", "b", "c", "d"]
-
-
 @each("raw", [b"plain words\n", b"{broken\n", b"[1]\n", b"\xff\xfe\n", b"\n", b"{}\n", b'{"time": 5}\n'])
 def test_what_is_no_structured_line_is_a_line_all_the_same(tmp_path, raw):
     path = job(tmp_path, [line(1, "before"), raw, line(3, "after")])
     found = messages(path)
     assert (found[0], found[2], len(found)) == ("before", "after", 3)
-
-
-def test_a_line_keeps_what_stands_for_line_ends_elsewhere(tmp_path):
-    path = job(tmp_path, ["a\rb\u2028c\x0b\n".encode()])
-    assert messages(path) == ["a\rb\u2028c\x0b"]
 
 
 def test_a_half_line_waits_for_its_end_while_the_job_runs(tmp_path):
@@ -85,12 +75,6 @@ def test_a_line_longer_than_a_page_comes_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(states, "CHUNK_BYTES", 64)
     path = job(tmp_path, [line(1, "x" * 5000), line(2, "next")])
     assert messages(path) == ["x" * 5000, "next"]
-
-
-@pytest.mark.parametrize("cursor", ["nonsense", "1", "1,2,3", "-5,0", ",,,"])
-def test_a_cursor_of_another_job_starts_at_the_beginning(tmp_path, cursor):
-    path = job(tmp_path, [line(1, "a")], [line(2, "b")])
-    assert len(states.read_logs(path, cursor, is_over=True).lines) == 2
 
 
 @settings(max_examples=60, deadline=None)
@@ -119,27 +103,6 @@ def test_however_a_log_grows_each_line_is_read_once_and_in_order(tmp_path_factor
         assert [one.message for one in found if one.node_rank == n] == [
             f"{n}-{i}" for i in range(len(moments))
         ]
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    nodes=st.lists(
-        st.lists(st.tuples(st.integers(1, 9), st.integers(0, 900)), max_size=30), min_size=1, max_size=3
-    ),
-    count=st.integers(1, 12),
-)
-def test_what_is_read_from_near_the_end_are_the_last_lines_of_all_nodes(tmp_path_factory, nodes, count):
-    logs, number = [], 0
-    for node_rank, told in enumerate(nodes):
-        moment, lines = 0, []
-        for step, size in told:
-            moment, number = moment + step, number + 1
-            lines.append(line(moment, f"{number} " + "x" * size, rank=node_rank))
-        logs.append(lines)
-    path = job(tmp_path_factory.mktemp("job"), *logs)
-    whole, cursor = messages(path), states.near_end(path, count)
-    found = [one.message for one in states.read_logs(path, cursor, is_over=True).lines]
-    assert found == whole[len(whole) - len(found) :]
 
 
 def test_near_the_end_a_node_that_has_written_nothing_yet_is_read_from_its_beginning(tmp_path):

@@ -1,8 +1,6 @@
 """The order for a job on this machine, read in review as JSON."""
 
-import ipaddress
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from gputrain.backends.base import Bundle
 from gputrain.backends.local import request as orders
 from gputrain.entrypoint import contract
-from gputrain.keeper import folder
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 
@@ -64,13 +61,6 @@ def test_an_order_is_what_was_read_in_review(name):
     assert rendered(name) == json.loads((GOLDEN / f"{name}.json").read_text())
 
 
-def test_every_node_has_a_loopback_address_of_its_own():
-    found = {orders.address(f"job-{job}", node) for job in range(200) for node in range(16)}
-    assert all(ipaddress.ip_address(one).is_loopback for one in found)
-    assert len(found) > 0.99 * 200 * 16
-    assert not any(one.startswith(("127.0.", "127.1.")) for one in found)
-
-
 def node(address="127.0.0.1", **env):
     return {"env": {contract.LOCAL_ADDR: address, **env}}
 
@@ -94,36 +84,3 @@ def test_gloo_gets_the_loopback_by_the_name_it_has_here(monkeypatch, names, give
 def test_a_node_whose_address_this_machine_lacks_gets_the_one_it_has():
     for address, placed in (("192.0.2.77", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")):
         assert orders._placed(node(address))["env"][contract.LOCAL_ADDR] == placed
-
-
-@pytest.mark.parametrize("words", [[], ["attrs>=1"]])
-def test_nothing_is_installed_where_nothing_is_missing(tmp_path, words):
-    assert orders._required(tmp_path / "jobs", {"requirements": words, "location": str(tmp_path)}) == []
-    assert not (tmp_path / "jobs").exists()
-
-
-def test_what_is_missing_is_told_to_all_jobs_that_want_the_same_in_one_file(tmp_path):
-    (tmp_path / "needs.txt").write_text("nowhere==1\n")
-    body = {"requirements": ["-r", "needs.txt"], "location": str(tmp_path)}
-    told = orders._required(tmp_path / "jobs", body)
-    assert told == orders._required(tmp_path / "jobs", body)
-    assert folder.read_json(told[-1])["requirements"] == ["-r", str(tmp_path / "needs.txt")]
-    other = orders._required(tmp_path / "jobs", {**body, "requirements": ["nowhere==1"]})
-    assert folder.read_json(other[-1])["requirements"] == ["nowhere==1"]
-    assert other[-1] != told[-1]
-
-
-def test_an_order_is_completed_with_what_depends_on_this_machine(tmp_path):
-    body = {
-        "job_id": "bert",
-        "checkpoint_dir": str(tmp_path / "ckpt"), "output_dir": str(tmp_path / "out"), "requirements": [],
-        "location": str(tmp_path), "nodes": [node(A="1"), node("203.0.113.7", A="2")],
-    }  # fmt: skip
-    for _ in range(2):  # the folder is made, and used again by the job that goes on
-        whole = orders.complete(tmp_path / "jobs", body)
-    assert (tmp_path / "ckpt").is_dir()
-    for one, a in zip(whole["nodes"], "12"):
-        assert (one["env"]["A"], one["env"][contract.CHECKPOINT_DIR]) == (a, str(tmp_path / "ckpt"))
-        assert one["env"][contract.OUTPUT_DIR] == str(tmp_path / "out")
-    assert whole["start"][0] == sys.executable
-    assert whole["created_at"] == pytest.approx(folder.now(), abs=30)

@@ -80,17 +80,6 @@ def test_a_job_that_somebody_looks_after_is_where_it_was_told_to_be(job, tmp_pat
     assert set(seen) == {one for one in State if not one.is_terminal}
 
 
-def test_a_job_whose_supervisor_died_after_the_verdict_has_succeeded(job):
-    path = job({"phase": "running", "running_at": "2026-11-22T00:00:00Z"}, document(0, None, state="done"))
-    assert states.inspect(path).state is State.SUCCEEDED
-
-
-def test_a_rank_is_blamed_before_the_loss_of_a_node():
-    lost, raised = cause("node_lost", node_rank=1), cause("exception", rank=2, node_rank=1)
-    failure = first_cause([document(0, lost), document(1, raised)])
-    assert (failure.kind, failure.rank) == ("exception", 2)
-
-
 @each("kind", contract.CAUSE_KINDS)
 def test_every_kind_of_cause_becomes_a_failure(kind):
     failure = first_cause([document(0, cause(kind, rank=1, node_rank=0, traceback="T", last_lines=["a"]))])
@@ -105,15 +94,6 @@ def test_every_kind_of_cause_becomes_a_failure(kind):
 def test_a_silence_is_that_of_whoever_spoke_last_and_told_from_a_minute_on(ages, told):
     documents = [read_result({contract.R_SILENT_S: age}) for age in ages]
     assert silence(documents) == (f"no rank had said anything for {told}" if told else "")
-
-
-def test_an_agent_that_could_not_start_shows_its_last_lines(job, tmp_path):
-    path = job({"phase": "ended", "exit_code": 64})
-    (tmp_path / "node-0.log").write_bytes(b"gputrain.entrypoint: nothing to run\n")
-    failure = states.inspect(path).failure
-    assert failure.exit_code == 64
-    assert failure.last_lines == ("gputrain.entrypoint: nothing to run",)
-    assert "cannot start" in failure.message
 
 
 AT = {f"{phase}_at": f"2026-11-22T00:00:0{n}Z" for n, phase in enumerate(("starting", "running", "ended"), 1)}
@@ -142,21 +122,6 @@ def test_a_job_began_when_its_ranks_did_or_else_its_agents_that_had_some(job, to
     seen = states.inspect(job({"attempt": 2, **told}))
     assert (second(seen.started_at), second(seen.ended_at), seen.restarts) == (began, ended, 2)
     assert seen.exit_code == told.get("exit_code")
-
-
-def test_a_job_that_nobody_looks_after_ended_when_somebody_of_it_last_wrote(job, tmp_path):
-    path = job({"phase": "running"}, document(0, None, "running"), document(1, None, "running"))
-    for name, at in ((folder.STATE, 1000), ("node-0.log", 3000), ("node-1.log", 2000)):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (at, at))
-    assert states.inspect(path).ended_at.timestamp() == 3000
-
-
-def test_a_verdict_is_that_of_node_0_alone(job):
-    path = job({"phase": "running"}, document(0, None, "failed"), document(1, None, "done"))
-    assert states.inspect(path).failure.kind == "lost"
-    os.unlink(os.path.join(path, "attempt-0", contract.RESULT_FILE.format(node_rank=0)))
-    assert states.inspect(path).failure.kind == "lost"
 
 
 @each(

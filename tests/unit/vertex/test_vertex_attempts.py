@@ -6,17 +6,16 @@ from collections import Counter
 import attrs
 import pytest
 
-from gputrain.errors import PermissionDeniedError, TransientError
+from gputrain.errors import PermissionDeniedError
 from gputrain.google import PartialListError
 from gputrain.jobstore import Launch, RecordError
 from gputrain.lifecycle import State
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.vertex.states import Ending, State as Theirs
+from gputrain_emulator.vertex.states import State as Theirs
 from tests.unit.vertex.runs import REGIONS, tell
 
-CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list", "get"))
-FULL = ApiError(429, "Resources are insufficient in region: us-central1. Please try a different region.")
+LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("list", "get"))
 
 
 def places(made):
@@ -42,14 +41,6 @@ def test_a_job_is_made_once_and_its_request_names_record_attempt_and_claim(runs,
     assert "lock" not in json.loads(container["args"][0])
 
 
-def test_a_region_without_room_is_passed_over_at_once(runs, made, cloud):
-    cloud.fail(CREATE, faults.Refuse(error=FULL), times=1)
-    record = runs(regions=REGIONS).submit().record
-    assert record.attempt.option.region == "europe-west4"
-    assert [one.outcome for one in record.history] == ["no room"]
-    assert places(made) == ["europe-west4"]
-
-
 def test_a_region_that_finds_no_machines_later_gives_way_to_the_next(runs, made, vertex):
     vertex.set_stock("g2-standard-24", 0, region="us-central1")
     process = runs(regions=REGIONS)
@@ -63,25 +54,6 @@ def test_a_region_that_finds_no_machines_later_gives_way_to_the_next(runs, made,
     assert "baseOutputDirectory" not in second
 
 
-def test_a_job_that_waits_for_room_ends_with_its_wait(runs, vertex, cloud):
-    vertex.set_stock("g2-standard-24", 0, region="us-central1")
-    process = runs()
-    process.submit(max_wait_duration="2h")
-    began = cloud.clock.now()
-    record = process.until_over(rounds=1000)
-    assert record.result == "wait_limit"
-    assert 2 * 3600 <= cloud.clock.now() - began < 3 * 3600
-    assert len(record.history) > 2
-
-
-@pytest.mark.parametrize("fault", [faults.DropAfterCommit(), faults.Truncate()])
-def test_a_job_whose_answer_was_lost_is_found_by_its_label(runs, made, cloud, forever, fault):
-    cloud.fail(CREATE, fault)
-    record = runs().submit().record
-    (job,) = made()
-    assert (record.attempt.handle, record.attempt.state) == (job.name, Launch.LAUNCHED)
-
-
 def test_a_job_whose_launcher_was_killed_is_adopted_once_a_list_shows_it(runs, made, cloud, forever):
     process = runs()
     stored = process.submit()
@@ -91,33 +63,6 @@ def test_a_job_whose_launcher_was_killed_is_adopted_once_a_list_shows_it(runs, m
     assert runs().reconcile().attempt == attempt
     assert runs().submit().record == stored.record
     assert len(made()) == 1
-
-
-def test_a_create_that_never_arrived_is_replaced_after_a_while(runs, made, cloud, forever):
-    order = cloud.fail(CREATE, faults.DropBeforeCommit(), times=None)
-    process = runs()
-    with pytest.raises(TransientError):
-        process.submit()
-    order.cancel()
-    lost = process.record().attempt.id
-    cloud.clock.advance(60)
-    assert process.reconcile().attempt.id == lost
-    cloud.clock.advance(60)
-    record = process.reconcile()
-    assert (record.attempt.handle, record.attempt.id != lost) == (made()[0].name, True)
-    assert [(one.id, one.outcome) for one in record.history] == [(lost, "launch_lost")]
-
-
-def test_a_launch_asked_again_after_a_lost_answer_takes_the_job_that_is_there(runs, made, cloud, forever):
-    process = runs()
-    record = process.submit().record
-    request = process.request(record)
-    cloud.fail(CREATE, faults.DropAfterCommit(), times=1)
-    cloud.fail(LIST, faults.Stale(seconds=3600), times=1)
-    with pytest.raises(TransientError):
-        process.backend.launch(request)
-    assert process.backend.launch(request) in [one.name for one in made()]
-    assert len(made()) == 2  # the one that was submitted, and the other
 
 
 @pytest.fixture
@@ -145,14 +90,6 @@ def test_of_two_jobs_of_an_attempt_the_one_that_holds_the_claim_is_adopted(
     assert doubled.reconcile().result == "succeeded"
 
 
-def test_no_room_for_one_of_two_jobs_ends_not_the_other_that_trains(doubled, made, vertex, claim):
-    first, second = made()
-    claim(second)
-    vertex.put(first, Theirs.FAILED, Ending(code=8, message=FULL.message))
-    assert doubled.reconcile().attempt.handle == second.name
-    assert second.life.state in (Theirs.PENDING, Theirs.RUNNING)
-
-
 def test_the_job_of_the_record_that_holds_the_claim_counts_and_the_other_ends_with_it(
     doubled, made, vertex, claim, cloud
 ):
@@ -173,18 +110,6 @@ def test_a_claim_that_names_no_job_of_the_attempt_is_no_success(doubled, made, v
     for one in (first, second):
         vertex.put(one, Theirs.SUCCEEDED)
     assert doubled.reconcile().result == ("vanished" if content.isdecimal() else "succeeded")
-
-
-def test_a_cancel_has_the_ranks_save_and_nothing_follows(runs, made, vertex, cloud, forever):
-    process = runs()
-    process.submit(max_restarts=3)
-    cloud.clock.advance(200)
-    process.reconcile()
-    assert process.cancel().record.wanted.value == "cancel"
-    (job,) = made()
-    assert job.life.state is Theirs.CANCELLING, "it is not waited for"
-    assert process.until_over().result == "cancelled"
-    assert [process.cancel().record.result, len(made())] == ["cancelled", 1]
 
 
 @pytest.mark.parametrize(
@@ -214,21 +139,6 @@ def test_a_job_that_somebody_deleted_has_ended_and_is_not_made_again(runs, made,
     record = process.reconcile()
     assert (record.result, made()) == ("vanished", [])
     assert "somebody has deleted it" in record.failure.message
-
-
-def test_vertex_ai_restarts_a_spot_job_by_itself(runs, made, vertex, cloud, forever):
-    process = runs()
-    process.submit(provisioning_model="spot", max_restarts=2)
-    cloud.clock.advance(200)
-    assert process.status().state is State.RUNNING
-    vertex.preempt(made()[0])
-    cloud.clock.advance(2)
-    status, record = process.status(), process.reconcile()
-    assert (status.state, status.exists, status.has_run) == (State.INTERRUPTED, True, True)
-    assert (record.attempt.handle, len(made())) == (made()[0].name, 1)
-    cloud.clock.advance(200)
-    status = process.status()
-    assert (status.state, status.restarts) == (State.RUNNING, 1)
 
 
 def test_machines_are_the_jobs_of_this_bucket_that_have_not_ended(runs, made, cloud, forever):

@@ -2,13 +2,11 @@
 
 import pytest
 
-from gputrain import Trainer
 from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
 from tests.support.clouds import reserve
 
-ZONE = "us-central1-a"
 STEM = "aiplatform.googleapis.com/custom_model_training_"
 
 
@@ -37,13 +35,6 @@ def test_a_quota_that_is_short_is_known_before_anything_is_made(cloud, backend, 
     assert fact(backend, code, provisioning_model=model).verdict is Verdict.FITS
     assert fact(backend, code, provisioning_model=model, num_nodes=2).verdict is Verdict.SHORT
     assert [one.method for one in cloud.requests] == ["cloudquotas.quotaInfos.list"]
-
-
-def test_an_api_that_is_off_leaves_the_plan_with_an_unknown(cloud, backend, code):
-    cloud.enable_api("cloudquotas", enabled=False)
-    plan = Trainer(backend).plan(spec(code))
-    assert plan.candidates[0].fact.verdict is Verdict.UNKNOWN
-    assert plan.candidates[0].fact.note == "Cloud Quotas: the API is switched off"
 
 
 def test_a_reservation_with_room_counts_against_no_quota(cloud, backend, code):

@@ -23,18 +23,6 @@ def test_a_job_is_made_with_the_code_that_was_uploaded(submit, cloud, made):
     assert [name in argument for name in uploaded] == [True]
 
 
-def test_unchanged_code_costs_three_writes_and_few_reads_and_no_upload(submit, trainer, cloud):
-    shared = trainer()
-    submit(shared, idempotency_key="first")
-    start = len(cloud.requests)
-    submit(shared, idempotency_key="second")
-    calls = [one.method for one in cloud.requests[start:]]
-    writes = [one for one in cloud.requests[start:] if one.method == "storage.objects.insert"]
-    assert [b"records/" in one.body for one in writes] == [True, True]
-    assert calls.count(CREATE) == 1
-    assert len(calls) - 3 <= 6
-
-
 def test_an_api_that_is_off_is_told_with_the_command_that_turns_it_on(submit, cloud):
     cloud.enable_api("aiplatform", enabled=False)
     with pytest.raises(ApiDisabledError) as caught:

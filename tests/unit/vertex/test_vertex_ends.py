@@ -6,15 +6,11 @@ from gputrain.backends.vertex.states import NO_LOGS
 from gputrain.entrypoint import contract
 from gputrain.jobstore import Attempt, JobRecord, Launch, Option
 from gputrain.lifecycle import State
-from gputrain_emulator import faults
-from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import State as Theirs
 from tests.support.clouds import REGION
 from tests.unit.vertex.runs import tell
 
-ENTRIES, GET = "logging.entries.list", "aiplatform.customJobs.get"
 PENDS, RUNS, DONE = Theirs.PENDING, Theirs.RUNNING, Theirs.SUCCEEDED
-REFUSAL = faults.Refuse(error=ApiError(403, "no"))
 
 RAISED = {
     "state": "failed",
@@ -67,44 +63,6 @@ def test_a_failure_is_told_by_the_ranks_before_the_service(
     assert (status.state, status.failure.kind, status.failure.message, status.detail) == (
         State.FAILED, kind, message, message,
     )  # fmt: skip
-
-
-def test_logs_that_may_not_be_read_are_told_of_in_the_failure(look, there, cloud):
-    job = there(Theirs.FAILED, "Internal error occurred", has_begun=True)
-    cloud.fail(ENTRIES, REFUSAL, times=None)
-    message = look(job)().failure.message
-    assert message.startswith("Internal error occurred (its logs could not be read: ")
-    assert message.endswith(")")
-
-
-@pytest.mark.parametrize(
-    ("our_clock_s", "is_dated", "before_s", "after_s", "is_late"),
-    [
-        (0, True, 90, 0, False),
-        (0, True, 91, 0, True),
-        (-3600, True, 0, 90, False),
-        (-3600, True, 0, 91, True),
-        (0, False, 91, 90, False),
-        (0, False, 0, 91, True),
-    ],
-)
-def test_a_reason_is_waited_for_a_minute_and_a_half_by_googles_clock_or_ours(
-    look, there, cloud, vertex, our_clock_s, is_dated, before_s, after_s, is_late
-):
-    job = there(Theirs.FAILED, has_begun=True)
-    vertex.write_log(job, "workerpool0-0", "hello")
-    if not is_dated:
-        undated = lambda body: {name: value for name, value in body.items() if name != "endTime"}  # noqa: E731
-        cloud.fail(GET, faults.Reshape(change=undated), times=None)
-    cloud.clock.advance(before_s)
-    see = look(job, now=lambda: cloud.clock.now() + our_clock_s)
-    if after_s:
-        assert see().state is None
-        cloud.clock.advance(after_s)
-    status = see()
-    assert (status.state, status.failure and status.failure.kind) == (
-        (State.FAILED, "unknown") if is_late else (None, None)
-    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from gputrain.errors import (
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.vertex.states import Fate, OverQuota
+from gputrain_emulator.vertex.states import OverQuota
 
 CREATE = "aiplatform.customJobs.create"
 METRIC = "custom_model_training_nvidia_l4_gpus"
@@ -96,14 +96,3 @@ def test_an_image_that_cannot_be_pulled_says_who_pulls(submit, cloud, vertex):
         job.result()
     assert failed.value.kind == "image"
     assert "gcp-sa-aiplatform-cc" in failed.value.fix
-
-
-@pytest.mark.parametrize("fault", [faults.DropBeforeCommit(), faults.DropAfterCommit(), faults.bad_gateway()])
-@pytest.mark.parametrize("step", ["storage.buckets.list", "storage.objects.insert", CREATE])
-def test_a_connection_that_breaks_anywhere_makes_one_job(submit, cloud, vertex, step, fault):
-    vertex.set_fate(Fate(run_s=60.0))
-    cloud.fail(step, fault, times=2)
-    job = submit()
-    assert len(vertex.jobs) == 1
-    cloud.clock.advance(1000)
-    assert job.refresh().state.value == "succeeded"

@@ -31,10 +31,6 @@ def test_with_it_the_price_is_whole_and_the_limit_is_time(make):
     assert found.max_run_duration in (timedelta(hours=2), timedelta(hours=2, seconds=-1))
 
 
-def test_a_contract_without_a_fee_says_so(make):
-    assert best(make(management_fee=0)).price.usd_h == pytest.approx(ON_DEMAND)
-
-
 @pytest.mark.parametrize("fee", [None, 0.2])
 def test_what_is_attached_to_n1_has_no_whole_price_all_the_same(make, fee):
     plan = Trainer(make(management_fee=fee)).plan(SPEC, gpu="T4:1", max_cost=5)

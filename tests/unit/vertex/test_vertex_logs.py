@@ -1,13 +1,10 @@
 # lines of a log stand whole
 """Lines from Cloud Logging: in order, none twice, late ones included, each with its rank and severity."""
 
-import json
 import math
 
 import pytest
 
-from gputrain.entrypoint import contract
-from gputrain.google import Objects
 from gputrain_emulator.logging import Logs
 from gputrain_emulator.vertex.states import Fate
 
@@ -80,18 +77,6 @@ def test_lines_come_in_order_with_rank_node_and_severity(job, say, cloud):
     assert lines[0].time < lines[1].time
 
 
-def test_no_line_comes_twice_and_none_is_left_out(job, say, cloud):
-    seen, cursor = [], ""
-    for number in range(30):
-        say(f"line {number}", rank=0)
-        cloud.clock.advance(number % 4)
-        if number % 7 == 0:
-            lines, cursor = read(job, cloud, cursor)
-            seen += lines
-    lines, _ = read(job, cloud, cursor)
-    assert [one.message for one in seen + lines] == [f"line {n}" for n in range(30)]
-
-
 def test_a_line_that_arrives_late_is_included(job, say, cloud):
     say("first", rank=0)
     book = cloud.world.part(Logs)
@@ -148,13 +133,3 @@ def test_a_job_that_wrote_nothing_into_its_bucket_has_its_lines_in_cloud_logging
     assert not list(job.logs())
     cloud.clock.advance(1000)
     assert "gputrain: cannot fetch the code" in [line.message for line in job.logs()]
-
-
-def test_the_lines_of_a_job_come_from_its_bucket(submit, cloud, make):
-    job = submit()
-    attempt = job._context.jobs.read(job.id).record.attempt.id
-    name = f"jobs/{job.id}/{attempt}/" + contract.LOG_PART.format(node_rank=0, offset=0)
-    line = json.dumps({"message": "epoch 1", "rank": 0, "severity": "INFO"}).encode()
-    Objects(make()._access, "my-bucket").write(name, line + b"\n", if_generation=None)
-    assert [(one.message, one.rank) for one in job.logs()] == [("epoch 1", 0)]
-    assert not any(one.method == ENTRIES for one in cloud.requests)

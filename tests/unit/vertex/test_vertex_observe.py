@@ -1,15 +1,12 @@
 """Looks at a job: its states, its end, the reason that comes later, and the rank's own traceback."""
 
-from dataclasses import replace
-
 import pytest
 
 from gputrain.errors import JobFailedError
 from gputrain.lifecycle import State
-from gputrain_emulator.vertex.states import Fate, State as Theirs
+from gputrain_emulator.vertex.states import Fate
 from tests.unit.vertex.runs import tell
 
-GET = "aiplatform.customJobs.get"
 CAUSE = {
     "kind": "exception", "rank": 3, "local_rank": 1, "node_rank": 1, "host": "h", "exception": "ValueError",
     "message": "loss is nan", "traceback": "Traceback (most recent call last):\nValueError: loss is nan",
@@ -72,14 +69,10 @@ def test_the_ranks_own_traceback_is_read_at_once(submit, make, cloud, vertex, ma
     assert "ValueError: loss is nan" in str(error)
 
 
-@pytest.mark.parametrize("refuses", [False, True])
-def test_a_cancel_that_comes_too_late_is_no_error(submit, make, cloud, vertex, refuses, made):
-    vertex.settings = replace(vertex.settings, refuse_cancel_of_ended=refuses)
+def test_empty_logs_name_the_role_that_the_account_lacks(submit, cloud, vertex):
+    vertex.deaf_accounts.add("train@my-project.iam.gserviceaccount.com")
+    vertex.set_fate(Fate(exits=(1,), run_s=60))
     job = submit()
-    cloud.clock.advance(200)
-    job.refresh()
-    say_result(make(), made()[0], state="done", exit_code=0, cause=None)
-    vertex.put(made()[0], Theirs.SUCCEEDED)
-    job.cancel()
-    cloud.clock.advance(5)
-    assert job.refresh().state is State.SUCCEEDED
+    cloud.clock.advance(1000)
+    with pytest.raises(JobFailedError, match=r"roles/logging\.logWriter"):
+        job.result(timeout=0)

@@ -7,7 +7,6 @@ import attrs
 import pytest
 
 from gputrain.backends.vertex.states import (
-    ENDED,
     STATES,
     SeenJob,
     failure_of,
@@ -26,17 +25,6 @@ def test_the_table_knows_every_state_of_the_client_and_no_other():
     from google.cloud.aiplatform_v1.types import JobState
 
     assert set(STATES) == {state.name for state in JobState}
-
-
-def test_a_state_of_tomorrow_moves_nothing_and_ends_nothing():
-    seen = attrs.evolve(SEEN, state="JOB_STATE_TELEPORTED")
-    assert state_of(seen) is None
-    assert not seen.has_ended
-
-
-def test_what_googles_own_client_waits_for_in_vain_is_terminal():
-    assert {"JOB_STATE_EXPIRED", "JOB_STATE_PARTIALLY_SUCCEEDED"} <= ENDED
-    assert "JOB_STATE_PAUSED" not in ENDED
 
 
 @pytest.mark.parametrize("word", ["JOB_STATE_CANCELLED", "JOB_STATE_FAILED"])

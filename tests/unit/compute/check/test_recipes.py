@@ -132,26 +132,7 @@ def test_a_gang_of_two_runs_in_what_the_recipe_makes(cloud, run, group, tmp_path
         if SPOT not in shape.sold_as(Service.COMPUTE):
             reserve(cloud, "mine", machine=shape.machine_type, zone=zone_of(shape))
         trainer = Trainer(backend_of(shape, **reach))
-        _is_told_by_the_doctor(cloud, trainer, shape, tmp_path)
         _is_planned_and_made(cloud, trainer, shape, tmp_path)
-
-
-def _is_told_by_the_doctor(cloud, trainer, shape, folder):
-    fabric = catalog.fabrics(shape)[0]
-    subject = f"{fabric.networking} between {shape.machine_type} in {zone_of(shape)}"
-
-    def told():
-        return [one for one in trainer.doctor(**asked(shape, folder)).checks if one.subject == subject]
-
-    (well,) = told()
-    assert well.why == f"up to {fabric.gbps_per_gpu(shape):g} Gbps a GPU, by the catalog", well
-    rules = cloud.compute.resources["firewalls"]
-    kept = dict(rules)
-    rules.clear()
-    found = told()
-    rules.update(kept)
-    assert len(found) == 1 + fabric.data_gvnics
-    assert all("no firewall rule" in one.why and "gcloud compute firewall-rules" in one.fix for one in found)
 
 
 def _is_planned_and_made(cloud, trainer, shape, folder):

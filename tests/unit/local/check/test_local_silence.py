@@ -39,14 +39,6 @@ def test_what_starts_again_by_itself_is_left_to_it_by_whoever_looks(tmp_path):
     assert State.INTERRUPTED in seen
 
 
-def test_reports_are_those_of_rank_0(tmp_path):
-    text = "import os\nprint('GPUTRAIN_METRIC {\"step\": 1, \"loss\": %s}' % os.environ['RANK'])\n"
-    job = run(tmp_path, text)
-    job.result(timeout=60)
-    assert job.metrics().series("loss") == ((1, 0),)
-    assert job.metrics().count == 1
-
-
 def test_a_job_that_hangs_fails_as_such_with_the_place_of_its_ranks(tmp_path):
     text = "import time\ndef stuck():\n    time.sleep(600)\nprint('up', flush=True)\nstuck()\n"
     with pytest.raises(JobFailedError, match="stood still") as caught:
