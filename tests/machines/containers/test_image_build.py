@@ -1,18 +1,13 @@
 """An image of one's own: built by Podman, pushed to a real registry, run by jobs of both clouds."""
 
 import base64
-import io
 import json
 import os
-import random
-import subprocess
-import tarfile
 
 import pytest
 
 from gputrain import Image, Trainer
 from gputrain.google.registry import ImageName, find_manifest
-from gputrain.images.recipe import DOCKERFILE, recipe
 from gputrain_emulator.live import podman
 from tests.machines.containers.conftest import HOST, IMAGE
 
@@ -76,35 +71,3 @@ def test_podman_builds_and_pushes_what_a_job_runs(cloud, backend, engine, tmp_pa
     job.result()
     assert any("made with care" in line.message for line in job.logs())
     assert job.spec.image == built.reference
-
-
-PLAIN = ("a", "b", "ab", "c.txt", "d.py")
-PARTS = (*PLAIN, "*", "**", "*b", "a*", "?", "*.txt", "[ab]", "a?", "[^a]*")
-BEFORE = ("", "", "/", "./")
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_what_dockerignore_holds_back_podman_holds_back(engine, tmp_path, seed):
-    """Lines that nobody chose; what comes back is named, as engines differ in what else does."""
-    dice, root, built = random.Random(seed), tmp_path / "context", tmp_path / "built.tar"
-    for first in PLAIN[:3]:
-        for second in PLAIN[:3]:
-            (root / first / second).mkdir(parents=True)
-    for folder in (root, *root.glob("*"), *root.glob("*/*")):
-        for name in PLAIN[3:]:
-            (folder / name).write_text("1")
-    (root / "Dockerfile").write_text("FROM scratch\nCOPY . /\n")
-    for _ in range(8):
-        lines = ["!Dockerfile"]
-        for _ in range(dice.randint(1, 4)):
-            sign = dice.choice(("", "", "!"))
-            words = [dice.choice(PLAIN if sign else PARTS) for _ in range(dice.randint(1, 3))]
-            lines.append(f"{sign}{dice.choice(BEFORE)}{'/'.join(words)}{dice.choice(('', '', '/'))}")
-        (root / ".dockerignore").write_text("\n".join(lines))
-        words = ["build", "--isolation", "chroot", "--output", f"type=tar,dest={built}", str(root)]
-        subprocess.run(["podman", *words], check=True, capture_output=True)
-        with tarfile.open(built) as theirs:
-            expected = {one.name for one in theirs if one.isfile()}
-        packed = recipe(Image(dockerfile=root / "Dockerfile")).archive
-        with tarfile.open(fileobj=io.BytesIO(packed.data)) as ours:
-            assert {one.name for one in ours} - {DOCKERFILE} == expected, lines

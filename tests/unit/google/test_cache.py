@@ -67,18 +67,6 @@ def test_a_failure_is_raised_and_asked_anew(fresh_s):
     assert len(calls) == 2
 
 
-def test_all_questions_are_out_at_the_same_time_and_keep_no_process_from_its_end():
-    together, is_daemon = threading.Barrier(5), []
-
-    def ask():
-        is_daemon.append(threading.current_thread().daemon)
-        return together.wait(PATIENCE_S)
-
-    found = Cache(fresh_s=10).ask({str(one): ask for one in range(5)})
-    assert sorted(one.value for one in found.values()) == [0, 1, 2, 3, 4]
-    assert is_daemon == [True] * 5
-
-
 def test_what_is_not_answered_in_time_is_late_and_kept_when_it_comes():
     release = threading.Event()
     cache = Cache(fresh_s=10, wait_s=0.1)

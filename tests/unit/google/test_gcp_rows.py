@@ -1,43 +1,18 @@
-"""Every documented failure, made by the emulator on the wire, is told as the book of failures says."""
+"""Every documented failure, in the words that the emulator has for it, is read as the table says."""
 
 import pytest
 
-import gputrain_emulator
-from gputrain import errors
 from gputrain.backends.compute.calls import Calls, errors_of, raise_first
-from gputrain.backends.vertex.api import JobService
-from gputrain.errors import GputrainError
-from gputrain.google import GoogleClient
-from gputrain_emulator.failures import LIST, ROWS, VERTEX_ROWS
+from gputrain.errors import CapacityError
+from gputrain.google import GoogleClient, operation_error, to_error
+from gputrain.google.errors import body_error
+from gputrain_emulator.errors import Style
+from gputrain_emulator.failures import LIST, ROWS, VERTEX_ROWS, WIRE, fault
 from tests.each import each
+from tests.support.clouds import emulated
 
 REGION, ZONE = "us-central1", "us-central1-a"
-BODY = {
-    "machineType": f"zones/{ZONE}/machineTypes/e2-standard-4",
-    "disks": [
-        {
-            "boot": True,
-            "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
-        }
-    ],
-    "networkInterfaces": [{"network": "global/networks/default"}],
-}
-JOB = {
-    "displayName": "train",
-    "jobSpec": {
-        "workerPoolSpecs": [
-            {
-                "machineSpec": {
-                    "machineType": "g2-standard-24",
-                    "acceleratorType": "NVIDIA_L4",
-                    "acceleratorCount": 2,
-                },
-                "replicaCount": "1",
-                "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/train:1"},
-            }
-        ]
-    },
-}
+NAMES = {"project": "my-project", "number": "123456789012", "zone": ZONE, "region": REGION, "name": "vm-1"}
 
 TOLD_AS = {
     "stockout": "C01 C02 C02a C03a C03b C04",
@@ -80,8 +55,6 @@ TOLD_AS = {
     "bucket_location": "V10",
 }
 EXPECTED = {row: kind for kind, rows in TOLD_AS.items() for row in rows.split()}
-LISTS = [row for row, failure in ROWS.items() if failure.where == LIST]
-
 ACT_AS = {
     "permission": "iam.serviceAccounts.actAs",
     "service_account": "trainer@my-project.iam.gserviceaccount.com",
@@ -137,110 +110,64 @@ FACTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def cloud():
-    with gputrain_emulator.start() as running:
-        yield running
-        assert not running.dispatcher.failures
+CASES = [row for row, failure in {**ROWS, **VERTEX_ROWS}.items() if failure.where not in (LIST, WIRE)]
 
 
-@pytest.fixture(scope="module")
-def access(cloud):
-    return GoogleClient(
-        project="my-project",
-        credentials=cloud.credentials,
-        endpoints=cloud.endpoints,
-        sleep=cloud.clock.advance,
-        now=cloud.clock.now,
-    )
-
-
-@pytest.fixture(scope="module")
-def told(cloud, access):
-    """What each row is told as: of Compute Engine and of Vertex AI."""
-    found = {}
-    calls = Calls(access=access)
-    for row, failure in ROWS.items():
-        if failure.where != LIST:
-            order = cloud.fail("compute.instances.insert", row, times=None)
-            found[row] = caught(lambda row=row: insert(calls, row.lower()))
-            order.cancel()
-    for row in VERTEX_ROWS:
-        order = cloud.fail("aiplatform.customJobs.create", row, times=None)
-        found[row] = caught(lambda: JobService(access=access).create(REGION, JOB))
-        order.cancel()
-    return found
-
-
-def caught(call):
-    with pytest.raises(GputrainError) as raised:
-        call()
-    return raised.value
-
-
-def insert(calls, name):
-    """The one write, as a gang makes it."""
-    request = f"11111111-1111-4111-8111-{int.from_bytes(name.encode()):012d}"
-    operation = calls.start(ZONE, "insert", {"name": f"vm-{name}", **BODY}, request)
-    ended = calls.end_of(ZONE, operation)
-    told = errors_of(ended) or tuple(ended["error"]["errors"])
-    raise_first(told, {}, "create the VM", zone=ZONE, access=calls.access)
-
-
-CASES = [*(row for row in ROWS if row not in LISTS), *VERTEX_ROWS]
+def told(row):
+    """The error that a row becomes where it is the answer to a create."""
+    made = fault(row, **NAMES)
+    if hasattr(made, "errors"):
+        details = operation_error(made.errors[0], status=made.http_status or 0, place=ZONE)
+    else:
+        style = Style.PLATFORM if row in VERTEX_ROWS else Style.COMPUTE
+        place = REGION if row in VERTEX_ROWS else ZONE
+        details = body_error(made.error.body(style), status=made.error.status, place=place)
+    return to_error(details, "create the VM", project="my-project")
 
 
 @each("case", CASES)
-def test_each_row_is_told_in_googles_words_with_what_to_do(told, cloud, case):
-    error = told[case]
+def test_each_row_is_told_in_googles_words_with_what_to_do(case):
+    error = told(case)
     assert error.kind == EXPECTED[case]
-    number = cloud.world.projects[cloud.project].number
-    said = {**ROWS, **VERTEX_ROWS}[case].message
-    assert (
-        said.format(project="my-project", number=number, zone=ZONE, region=REGION, name="instance-1")
-        in error.why
-    )
+    assert {**ROWS, **VERTEX_ROWS}[case].message.format(**NAMES) in error.why
     assert error.fix
     assert error.raw
-    for name, value in FACTS.get(case, {}).items():
-        assert getattr(error, name) == value, name
+    facts = FACTS.get(case, {})
+    assert {name: getattr(error, name) for name in facts} == facts
 
 
-def test_a_fix_can_be_pasted(told):
-    assert told["C06"].fix.endswith("https://console.cloud.google.com/iam-admin/quotas?project=my-project")
-    assert "gcloud services enable compute.googleapis.com --project my-project;" in told["C27"].fix
-    assert " add-iam-policy-binding trainer@my-project.iam.gserviceaccount.com --member " in told["C28"].fix
-    assert "compute.instances.create" in told["C26"].fix
-    assert told["C02a"].why.endswith("(Google has some in us-central1-b and us-central1-f)")
-    assert told["C06"].why.endswith("(a limit of 0 never clears by waiting)")
-    assert told["C06a"].why.endswith("(a rise from 16 to 32 is under way)")
+def test_a_fix_can_be_pasted():
+    assert told("C06").fix.endswith("https://console.cloud.google.com/iam-admin/quotas?project=my-project")
+    assert "gcloud services enable compute.googleapis.com --project my-project;" in told("C27").fix
+    assert " add-iam-policy-binding trainer@my-project.iam.gserviceaccount.com --member " in told("C28").fix
+    assert "compute.instances.create" in told("C26").fix
+    assert told("C02a").why.endswith("(Google has some in us-central1-b and us-central1-f)")
+    assert told("C06").why.endswith("(a limit of 0 never clears by waiting)")
+    assert told("C06a").why.endswith("(a rise from 16 to 32 is under way)")
 
 
-def test_only_what_passes_is_tried_again(cloud, access):
-    calls, tries = Calls(access=access), {}
-    for row in ("C01", "C07", "C17", "C26", "C08d", "C33", "C34"):
-        order = cloud.fail("compute.instances.insert", row, times=None)
-        caught(lambda row=row: insert(calls, f"x{row.lower()}"))
-        tries[row] = order.struck
-        order.cancel()
-    assert tries.pop("C33") > 1  # google-auth asks for a new token before it gives up
-    assert set(tries.values()) == {1}
+@pytest.fixture
+def cloud():
+    with emulated() as running:
+        yield running
 
 
-@pytest.mark.parametrize("row", LISTS)
-def test_an_incomplete_list_says_so_and_concludes_nothing(cloud, access, row):
-    cloud.fail("compute.instances.list", row)
-    listing = Calls(access=access).instances(ZONE, "")
-    assert ROWS[row].code in " ".join(listing.missing)
-    cloud.fail("compute.instances.aggregatedList", row)
-    everywhere = Calls(access=access).all_instances("")
-    assert ROWS[row].code in " ".join(everywhere.missing)
-    assert not Calls(access=access).all_instances("").missing
+@pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == LIST])
+def test_an_incomplete_list_says_so_and_concludes_nothing(cloud, row):
+    access = GoogleClient(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
+    calls = Calls(access=access)
+    for method, listed in (
+        ("list", lambda: calls.instances(ZONE, "")),
+        ("aggregatedList", lambda: calls.all_instances("")),
+    ):
+        cloud.fail(f"compute.instances.{method}", row)
+        assert ROWS[row].code in " ".join(listed().missing)
+        assert not listed().missing
 
 
-def test_an_operation_that_failed_by_its_status_alone_sends_the_ladder_on(access):
+def test_an_operation_that_failed_by_its_status_alone_sends_the_job_on():
     """dstackai/dstack#488, read 2026-11-23."""
     ended = {"status": "DONE", "httpErrorStatusCode": 503, "httpErrorMessage": "SERVICE UNAVAILABLE"}
-    with pytest.raises(errors.CapacityError, match="SERVICE UNAVAILABLE") as caught:
-        raise_first(errors_of(ended), ended, "create the VM", zone=ZONE, access=access)
+    with pytest.raises(CapacityError, match="SERVICE UNAVAILABLE") as caught:
+        raise_first(errors_of(ended), ended, "create the VM", zone=ZONE, access=GoogleClient(project="p"))
     assert caught.value.try_elsewhere

@@ -12,7 +12,7 @@ from gputrain.google.compute_lists import (
     find_reservations,
     list_all_zones,
 )
-from gputrain.google.listing import PartialListError, missing_of
+from gputrain.google.listing import missing_of
 from tests.each import each
 from tests.unit.google.answering import Token
 
@@ -137,11 +137,3 @@ def test_a_reservation_is_looked_for_in_its_project(asking, name, held, found):
     access, asked = asking({"items": {f"zones/{ZONE}": {"reservations": [held]} if held else EMPTY}})
     assert find_reservations(access, name) == found
     assert f"/projects/{'p' if '/' in name else 'mine'}/aggregated/reservations?" in asked[0]
-
-
-def test_a_list_whose_page_repeats_itself_ends_and_is_not_whole(asking):
-    access, _ = asking(*[{"items": [{"a": 1}], "nextPageToken": "again"}] * 2)
-    listing = access.list_all(access.url(Api.COMPUTE), action="list the VMs")
-    with pytest.raises(PartialListError):
-        listing.require_complete("list the VMs")
-    assert len(listing.items) == 2

@@ -1,7 +1,6 @@
 """Log lines of several nodes, merged in the order of time."""
 
 import json
-import os
 import time
 
 import pytest
@@ -103,14 +102,3 @@ def test_however_a_log_grows_each_line_is_read_once_and_in_order(tmp_path_factor
         assert [one.message for one in found if one.node_rank == n] == [
             f"{n}-{i}" for i in range(len(moments))
         ]
-
-
-def test_near_the_end_a_node_that_has_written_nothing_yet_is_read_from_its_beginning(tmp_path):
-    path = job(tmp_path, [], [line(n, "x" * 1000) for n in range(100)])
-    os.unlink(tmp_path / "node-0.log")
-    first, second = states.near_end(path, 2).split(",")
-    assert (first, int(second) > 50_000) == ("0", True)
-    append(tmp_path, 0, [line(200, "first")])
-    found = [one.message for one in states.read_logs(path, f"{first},{second}", is_over=True).lines]
-    assert found[-1] == "first"
-    assert 2 <= len(found) <= 20

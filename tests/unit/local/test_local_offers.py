@@ -50,12 +50,6 @@ def test_what_it_can_honour_is_taken(asked):
     assert wanted(**asked).candidates
 
 
-def test_a_spec_that_asks_for_nothing_special_gets_cpu_ranks():
-    (one,) = wanted(num_nodes=2, nproc_per_node=3).candidates
-    assert (one.gpu, one.machine_type, one.num_nodes, one.nproc_per_node) == (None, "this-machine", 2, 3)
-    assert one.cost_at_most_usd == 0
-
-
 def test_a_gpu_that_is_not_here_is_refused_with_what_to_do():
     refusals = wanted(gpu="H100:2").refusals
     assert any(one.subject == "H100:2" and "nproc_per_node=2 " in one.fix for one in refusals)

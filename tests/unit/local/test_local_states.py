@@ -2,14 +2,13 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 
 import pytest
 
 from gputrain.backends import agent_reports as status_of
-from gputrain.backends.agent_reports import first_cause, read_result, silence
+from gputrain.backends.agent_reports import read_result, silence
 from gputrain.backends.local import status as states
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder, status
@@ -80,13 +79,6 @@ def test_a_job_that_somebody_looks_after_is_where_it_was_told_to_be(job, tmp_pat
     assert set(seen) == {one for one in State if not one.is_terminal}
 
 
-@each("kind", contract.CAUSE_KINDS)
-def test_every_kind_of_cause_becomes_a_failure(kind):
-    failure = first_cause([document(0, cause(kind, rank=1, node_rank=0, traceback="T", last_lines=["a"]))])
-    assert failure.kind == ("out_of_memory" if kind == contract.OUT_OF_MEMORY else kind)
-    assert (failure.rank, failure.traceback, failure.last_lines) == (1, "T", ("a",))
-
-
 @each(
     ("ages", "told"),
     [([], ""), ([59.0], ""), ([60.0], "1m"), ([300, 90], "1m30s"), ([300, 10], ""), ([None, 120], "2m")],
@@ -144,29 +136,3 @@ def test_a_bad_end_is_told_by_whoever_knows_best(job, told, documents, kind, mes
     path = job({"phase": "ended", **told}, *(document(0, one) for one in documents))
     failure = states.inspect(path).failure
     assert (failure.kind, failure.message) == (kind, message.replace("FOLDER", path))
-
-
-ODD = [None, True, -1, 1e400, "x", "\ud800", [], {}, [[[]]], 10**30, "deep"]
-FIELDS = (
-    "phase", "schema", "attempt", "message", "running_at", "ended_at", "exit_code", "lost", "why", "result",
-    "lost_lines", "disk_was_full",
-)  # fmt: skip
-
-
-@each("field", FIELDS)
-def test_no_value_of_any_field_of_a_status_breaks_a_look(tmp_path, field):
-    tmp_path.chmod(0o700)
-    folder.write_json(str(tmp_path / folder.ORDER), {"nodes": "all"})
-    for value in ODD:
-        told = {"schema": status.SCHEMA, "phase": "ended", "lost": {"1": 99999}, field: value}
-        text = json.dumps(told).replace('"deep"', "[" * 5000 + "]" * 5000)
-        (tmp_path / folder.STATE).write_text(text)
-        seen = states.inspect(str(tmp_path))
-        assert seen.state in (None, State.FAILED)
-        seen.detail.encode()
-
-
-@each("text", ["", "[]", "{", '{"phase": "flying", "schema": 2}', "[" * 100_000, "\x00"])
-def test_a_damaged_status_is_a_status_without_a_state(tmp_path, text):
-    (tmp_path / folder.STATE).write_text(text)
-    assert states.inspect(str(tmp_path)).state is None
