@@ -7,7 +7,7 @@ import pytest
 from gputrain import Trainer
 from gputrain_emulator.compute.images import add_image
 from tests import present
-from tests.support.clouds import REGION, emulated, reserve
+from tests.support.clouds import REGION, emulated, reserve, settings
 
 
 @pytest.fixture
@@ -22,16 +22,8 @@ def cloud():
 def trainer(cloud):
     """Makes a trainer with one cloud, whose waits move the emulator's clock."""
 
-    def build(kind, **settings):
-        given = {
-            "regions": [REGION],
-            "bucket": "gs://my-bucket",
-            "endpoints": cloud.endpoints,
-            "credentials": cloud.credentials,
-            "sleep": cloud.clock.advance,
-            "now": cloud.clock.now,
-        }
-        backend = present.backend(kind)("my-project", **{**given, **settings})
+    def build(kind, **own):
+        backend = present.backend(kind)(**settings(cloud, **{"regions": [REGION], **own}))
         now = lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc)  # noqa: E731
         return Trainer(backend, now=now, sleep=cloud.clock.advance)
 

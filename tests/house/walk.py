@@ -7,6 +7,7 @@ import gputrain_emulator
 from gputrain import ComputeEngine, Local, Trainer, VertexAI
 from gputrain_emulator.storage import Storage
 from tests.house.source import PACKAGE
+from tests.support.clouds import settings
 
 CLOUDS = {"vertex": VertexAI, "compute": ComputeEngine}
 
@@ -20,11 +21,7 @@ def walked(where, script):
         return _third_submit(Trainer(Local(gpus=0)), {"script": script})
     with gputrain_emulator.start() as cloud:
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        places = {"region": "us-central1"} if where == "vertex" else {"regions": ["us-central1"]}
-        backend = CLOUDS[where](
-            "my-project", bucket="gs://my-bucket", **places, endpoints=cloud.endpoints,
-            credentials=cloud.credentials, sleep=cloud.clock.advance, now=cloud.clock.now,
-        )  # fmt: skip
+        backend = CLOUDS[where](**settings(cloud, regions=["us-central1"]))
         return _third_submit(Trainer(backend), {"script": script, "gpu": "L4:1"})
 
 

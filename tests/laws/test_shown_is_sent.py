@@ -12,8 +12,8 @@ from gputrain_emulator.compute.networks import add_network
 from gputrain_emulator.compute.state import Compute
 from gputrain_emulator.registry import Registry
 from gputrain_emulator.storage import Storage
+from tests.support.clouds import REGION, settings
 
-REGION = "us-central1"
 IMAGE = "us-docker.pkg.dev/my-project/train/mine:latest"
 GPU_NETS = [f"gpu-sub-{number}" for number in range(1, 9)]
 
@@ -50,9 +50,8 @@ def cloud():
 def planned(cloud, tmp_path):
     (tmp_path / "train.py").write_text("print('hello')\n")
 
-    def plan(kind, fields, **settings):
-        reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "bucket": "gs://my-bucket"}
-        backend = kind("my-project", **reach, sleep=cloud.clock.advance, now=cloud.clock.now, **settings)
+    def plan(kind, fields, **own):
+        backend = kind(**settings(cloud, regions=[REGION], **own))
         return Trainer(backend).plan(str(tmp_path / "train.py"), **fields)
 
     return plan
@@ -78,7 +77,7 @@ def shown_and_sent(cloud, job, creates):
 def test_vertex_receives_what_the_plan_showed(cloud, planned, case):
     from google.cloud.aiplatform_v1.types import CustomJob
 
-    job = planned(VertexAI, VERTEX[case], region=REGION)
+    job = planned(VertexAI, VERTEX[case])
     shown, _, sent = shown_and_sent(cloud, job, {"aiplatform.customJobs.create"})
     assert shown["parent"] == f"projects/my-project/locations/{REGION}"
     read = [CustomJob.from_json(json.dumps(one)) for one in (shown["customJob"], sent)]
@@ -88,8 +87,8 @@ def test_vertex_receives_what_the_plan_showed(cloud, planned, case):
 @pytest.mark.parametrize("case", COMPUTE)
 def test_compute_engine_receives_what_the_plan_showed(cloud, planned, case):
     networking = "tcpxo" if case == "GPU networking" else "auto"
-    settings = {"gpu_networking": networking, "gpu_subnetworks": GPU_NETS, "external_ip": True}
-    job = planned(ComputeEngine, COMPUTE[case], regions=[REGION], **settings)
+    own = {"gpu_networking": networking, "gpu_subnetworks": GPU_NETS, "external_ip": True}
+    job = planned(ComputeEngine, COMPUTE[case], **own)
     shown, first, sent = shown_and_sent(
         cloud, job, {"compute.instances.bulkInsert", "compute.instances.insert"}
     )

@@ -23,6 +23,12 @@ def reserve(cloud, name, *, count=2, machine="g2-standard-4", zone=f"{REGION}-a"
     return f"{place}/{name}"
 
 
+def settings(cloud, **own):
+    """Arguments of a backend in this cloud whose waits move the emulator's clock."""
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "bucket": "gs://my-bucket"}
+    return {"project": "my-project", "sleep": cloud.clock.advance, "now": cloud.clock.now, **reach, **own}
+
+
 @contextlib.contextmanager
 def emulated(*, is_judged=False, **settings):
     """A cloud of this process with a bucket; the test fails at its end if the emulator did.

@@ -10,6 +10,7 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.vertex import VertexAI
 from gputrain_emulator.registry import Registry
 from gputrain_emulator.storage import Storage
+from tests.support.clouds import settings
 
 IMAGE = "us-docker.pkg.dev/my-project/train/mine:latest"
 PUSHED = (("linux/amd64",), ("linux/amd64", "linux/arm64"), ("linux/amd64",))
@@ -25,12 +26,7 @@ def cloud():
 
 
 def trainer(cloud, kind, **where):
-    return Trainer(
-        kind(
-            "my-project", bucket="gs://my-bucket", endpoints=cloud.endpoints, credentials=cloud.credentials,
-            sleep=cloud.clock.advance, now=cloud.clock.now, **where,
-        )
-    )  # fmt: skip
+    return Trainer(kind(**settings(cloud, regions=["us-central1"], **where)))
 
 
 def digests_sent(cloud, creates, submit):
@@ -48,12 +44,8 @@ def digests_sent(cloud, creates, submit):
 @pytest.mark.parametrize(
     ("kind", "where", "creates"),
     [
-        (VertexAI, {"region": "us-central1"}, "aiplatform.customJobs.create"),
-        (
-            ComputeEngine,
-            {"regions": ["us-central1"], "check_network": False},
-            "compute.instances.bulkInsert",
-        ),
+        (VertexAI, {}, "aiplatform.customJobs.create"),
+        (ComputeEngine, {"check_network": False}, "compute.instances.bulkInsert"),
     ],
     ids=["vertex", "compute"],
 )
@@ -83,12 +75,12 @@ def test_a_restart_runs_what_the_tag_meant_when_the_job_was_submitted(cloud, tmp
             jobs[0].refresh()
             cloud.preempt(jobs[0].machines[0], to_stock=True)
             cloud.clock.advance(400)
-            one = trainer(cloud, ComputeEngine, regions=["us-central1"], check_network=False)
+            one = trainer(cloud, ComputeEngine, check_network=False)
             watched = one.attach(jobs[0].uri)
             watched.refresh()
             assert watched.supervise()
         else:
-            one = trainer(cloud, ComputeEngine, regions=["us-central1"], check_network=False)
+            one = trainer(cloud, ComputeEngine, check_network=False)
             jobs.append(one.submit(str(script), gpu="L4:1", image=IMAGE, **spot))
 
     first, second, third = digests_sent(cloud, "compute.instances.bulkInsert", submit)

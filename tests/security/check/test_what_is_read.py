@@ -15,6 +15,7 @@ from gputrain.metrics import Metrics
 from gputrain.retry import ONCE
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator.storage import Storage
+from tests.support.clouds import settings as cloud_settings
 
 VALUES = st.recursive(
     st.one_of(
@@ -86,10 +87,7 @@ class World:
 
     def backend(self):
         """A process of its own, which has seen nothing yet."""
-        return ComputeEngine(
-            "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=self.cloud.endpoints,
-            credentials=self.cloud.credentials, sleep=self.cloud.clock.advance, now=self.cloud.clock.now,
-        )  # fmt: skip
+        return ComputeEngine(**cloud_settings(self.cloud, regions=["us-central1"]))
 
     def objects(self, name):
         """The names that the jobs' own code reads."""

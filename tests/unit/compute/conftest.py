@@ -12,7 +12,7 @@ from gputrain.orchestration.options import draw
 from gputrain_emulator.clock import zulu_time
 from tests.support.attempts import Process
 from tests.support.clock import jumping
-from tests.support.clouds import REGION, emulated
+from tests.support.clouds import REGION, emulated, settings
 
 FIELDS = {"gpu": "L4:1", "machine_type": "g2-standard-4", "num_nodes": 2, "max_run_duration": "1h"}
 
@@ -88,19 +88,9 @@ def cloud():
 def make(cloud):
     """Makes backends; waiting moves the emulator's clock."""
 
-    def build(**settings):
-        given = {
-            "project": "my-project",
-            "regions": [REGION],
-            "bucket": "gs://my-bucket",
-            "endpoints": cloud.endpoints,
-            "credentials": cloud.credentials,
-            "sleep": jumping(cloud),
-            "now": cloud.clock.now,
-        }
-        return ComputeEngine(**{**given, **settings})
-
-    return build
+    return lambda **own: ComputeEngine(
+        **settings(cloud, **{"regions": [REGION], "sleep": jumping(cloud), **own})
+    )
 
 
 @pytest.fixture

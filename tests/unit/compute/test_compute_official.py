@@ -10,6 +10,7 @@ import gputrain_emulator
 from gputrain.backends.compute import ComputeEngine
 from gputrain.errors import RequestError
 from gputrain.trainer import Trainer
+from tests.support.clouds import settings
 
 ZONE = "us-central1-a"
 
@@ -40,10 +41,7 @@ print("google.cloud.compute_v1" in sys.modules)
 def test_a_process_that_only_watches_does_without_the_client(code):
     with gputrain_emulator.start() as cloud:
         cloud.add_bucket("my-bucket")
-        backend = ComputeEngine(
-            "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
-            credentials=cloud.credentials, sleep=cloud.clock.advance, now=cloud.clock.now,
-        )  # fmt: skip
+        backend = ComputeEngine(**settings(cloud, regions=["us-central1"]))
         job = Trainer(backend).submit(code, gpu="L4:1", max_run_duration="1h")
         words = [sys.executable, "-c", WATCHER, cloud.endpoints.url]
         words += [cloud.world.callers.issue(cloud.owner), job.uri]

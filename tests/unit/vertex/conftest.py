@@ -11,7 +11,7 @@ from gputrain.backends.vertex import VertexAI
 from gputrain.google import LABEL_ATTEMPT, LABEL_JOB, LABEL_OWNER, Objects
 from gputrain_emulator.vertex.state import Vertex
 from gputrain_emulator.vertex.states import Ask, Ending, Fate, State as Theirs
-from tests.support.clouds import REGION, emulated
+from tests.support.clouds import REGION, emulated, settings
 from tests.unit.vertex.runs import Runs
 
 
@@ -31,18 +31,10 @@ def vertex(cloud):
 def make(cloud):
     """Makes backends; waiting moves the emulator's clock."""
 
-    def build(**settings):
-        given = {
-            "project": "my-project",
-            "region": None if "regions" in settings else REGION,
-            "bucket": "gs://my-bucket",
-            "service_account": "train@my-project.iam.gserviceaccount.com",
-            "endpoints": cloud.endpoints,
-            "credentials": cloud.credentials,
-            "sleep": cloud.clock.advance,
-            "now": cloud.clock.now,
-        }
-        return VertexAI(**{**given, **settings})
+    def build(**own):
+        where = {} if {"region", "regions"} & set(own) else {"region": REGION}
+        account = "train@my-project.iam.gserviceaccount.com"
+        return VertexAI(**settings(cloud, **{"service_account": account, **where, **own}))
 
     return build
 
