@@ -63,6 +63,8 @@ class Request:
     """JSON types only."""
     image: str = ""
     """What its ranks run in, by digest; empty: in none, or its tag is all that is known."""
+    is_fenced: bool = True
+    """As of `Backend`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -221,9 +223,9 @@ class Backend(ABC):
             GputrainError: it was refused, and nothing is there.
         """
 
-    def ttl_s(self, spec: TrainingSpec) -> float:  # noqa: ARG002
-        """`launch_ttl_s`, of a job with this spec."""
-        return self.launch_ttl_s
+    def is_fenced(self, spec: TrainingSpec) -> bool:  # noqa: ARG002
+        """Whether code of ours in such a job leaves where its attempt was superseded."""
+        return True
 
     @abstractmethod
     def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:

@@ -168,6 +168,11 @@ def interface_of(address: str) -> str:
     return ""
 
 
+def uses_torch(pid: int) -> bool:
+    """Whether a process has loaded torch; never on macOS."""
+    return "libtorch" in _read(f"/proc/{pid}/maps")
+
+
 def program_of(pid: int) -> str:
     """The name of the program that a process runs; empty where that is not known."""
     with contextlib.suppress(OSError):

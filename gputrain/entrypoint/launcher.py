@@ -254,6 +254,8 @@ class Workers:
     ) -> None:
         self.ranks: list[Rank] = []
         self.folder = ""
+        self.environ: Mapping[str, str] = {}
+        """Of its first rank."""
         self._options = options
         self._node_rank = node_rank
         self._logs = logs
@@ -281,7 +283,7 @@ class Workers:
             envs = rank_environments(options, place, os.environ, self.folder)
         except OSError as error:
             problem = f"cannot prepare the start of ranks: {error}"
-        words = rank_command(options)
+        self.environ, words = envs[0], rank_command(options)
         self._oom_kills = host.oom_kills()
         for local_rank, environ in enumerate(envs):
             rank = Rank(place.base_rank + local_rank, local_rank, environ.get(contract.ERROR_FILE, ""))

@@ -1,15 +1,20 @@
-"""Ranks that never meet: a script that knows nothing of process groups trains the same model on each rank.
+"""Runs that waste GPUs without an error: ranks that never meet, and a torch that sees no GPU.
 
-Rank 0 listens at MASTER_PORT once it has joined a process group. Only on Linux can others see that.
+A script that knows nothing of process groups trains the same model on each rank. Rank 0 listens at
+MASTER_PORT once it has joined one. Only on Linux can others see that.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
+
+from . import host, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence
+    from typing import Any, Callable, Mapping, Sequence
 
 EVERY_S = 1.0
 AFTER_S = 60.0
@@ -37,9 +42,7 @@ class Meeting:
         now = time.monotonic()
         if self._due == float("inf") or (now < self._due and not is_last):
             return
-        self._uses_torch = self._uses_torch or any(
-            "libtorch" in _read(f"/proc/{pid}/maps") for pid in pids[:1]
-        )
+        self._uses_torch = self._uses_torch or any(map(host.uses_torch, pids[:1]))
         self._due = now + EVERY_S
         ran_s = now - self._began
         if is_listening(self._port):
@@ -68,3 +71,48 @@ def _read(path: str) -> str:
             return file.read()
     except OSError:
         return ""
+
+
+PROBE_S = 120.0
+"""How long it may take to import torch from a cold disk."""
+PROBE = """
+import torch
+if torch.version.cuda and not torch.cuda.is_available():
+    print(torch.__version__, torch.version.cuda, torch._C._cuda_getDriverVersion())
+"""
+
+
+class GpuCheck:
+    """Asks torch once in each run, in a process beside the ranks, whether it sees the machine's GPUs.
+
+    Where it does not, it trains on the CPU while they are paid for.
+    """
+
+    def __init__(self) -> None:
+        self._why = ""
+
+    def begin(self, environ: Mapping[str, str]) -> None:
+        """Ask in the ranks' environment, if this node has GPUs."""
+        self._why = ""
+        if count := host.gpu_count(environ):
+            threading.Thread(target=self._ask, args=(environ, count), daemon=True).start()
+
+    def _ask(self, environ: Mapping[str, str], count: int) -> None:
+        from subprocess import DEVNULL
+
+        environ = {**environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "0"}  # NVML counts what torch cannot use, too
+        try:
+            found = processes.output_of([sys.executable, "-c", PROBE], PROBE_S, env=environ, stderr=DEVNULL)
+        except OSError:
+            return
+        words = found.decode("utf-8", "replace").split()
+        if len(words) == 3 and words[2].isdigit():
+            driver = f"{int(words[2]) // 1000}.{int(words[2]) % 1000 // 10}"
+            self._why = (
+                f"torch {words[0]} of CUDA {words[1]} sees none of the {count} GPUs, whose driver runs CUDA "
+                f"{driver}: it would train on the CPU. Take an image or a torch of CUDA {driver} or older"
+            )
+
+    def look(self, pids: Sequence[int]) -> str:
+        """Why these ranks must not go on; empty where torch sees GPUs, or they do not use it."""
+        return self._why if self._why and any(map(host.uses_torch, pids)) else ""

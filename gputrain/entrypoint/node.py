@@ -19,7 +19,7 @@ from .cluster import find_cluster
 from .failures import describe, first_cause, job_result, lost_node, node_cause
 from .hang import Silence
 from .logs import LogForwarder
-from .meeting import Meeting
+from .meeting import GpuCheck, Meeting
 from .options import EnvironmentRefused
 from .outputs import Outputs, summary
 from .peers import Alone, Peers, silence_limit_s
@@ -76,6 +76,7 @@ class Node:
         self._telemetry = Telemetry(self._rank, self._logs.write)
         self._net = launcher.NetWatch(options.nccl_net, self._rank, self._logs.say)
         self._meeting = Meeting(options.launcher, self._logs.say)
+        self._gpu_check = GpuCheck()
         self._silence = Silence(options.hang_timeout, self._logs)
         self._silent_s: float | None = None
         self._requests = stacks.Requests(options.result_dir, self._rank)
@@ -184,6 +185,8 @@ class Node:
         place = launcher.NodePlace(self._rank, nodes)
         self._workers.start(place)
         self._meeting.begin(place.node_rank, place.world_size, place.ports[0])
+        if self._options.target.kind != "program":
+            self._gpu_check.begin(self._workers.environ)
         self._silence.begin()
         self._telemetry.begin(os.environ)
         self._net.begin(len(nodes))
@@ -206,6 +209,12 @@ class Node:
         if why and contract.GPU_FAULT not in [end["cause"]["kind"] for end in self._own["ends"]]:
             cause = node_cause(contract.GPU_FAULT, self._rank, socket.gethostname(), why)
             self._note_cause(cause, time.time())
+
+    def _look_for_gpus(self) -> None:
+        why = self._gpu_check.look([rank.pid for rank in self._workers.ranks if rank.is_running])
+        if why and not self._own["ends"]:
+            cause = node_cause(contract.REFUSED, self._rank, socket.gethostname(), why)
+            self._note_cause({**cause, "exit_code": contract.BAD_ENVIRONMENT}, time.time())
 
     def _note_cause(self, cause: Document, at: float) -> None:
         self._own["ends"].append({"at": at, "cause": cause})
@@ -279,6 +288,7 @@ class Node:
             self._is_quiet = is_quiet
             self._peers.report_silence(is_quiet)
         self._note_fault(self._telemetry.look([rank.pid for rank in self._workers.ranks if rank.is_running]))
+        self._look_for_gpus()
         self._net.look(self._workers.folder)
         self._meeting.look([rank.pid for rank in self._workers.ranks])
         if not self._own["is_final"] and not self._workers.are_running and self._workers.have_ended:

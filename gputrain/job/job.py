@@ -41,7 +41,7 @@ from gputrain.orchestration.context import Context
 from gputrain.orchestration.launcher import JUST_LAUNCHED, act
 from gputrain.orchestration.look import Found, grace_s_of, look, look_many
 from gputrain.orchestration.options import remaining
-from gputrain.orchestration.reconciler import Nothing, state_of
+from gputrain.orchestration.reconciler import state_of
 from gputrain.orchestration.steps import cancel
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec import TrainingSpec
@@ -354,7 +354,7 @@ class Job(TableDisplay):
     @property
     def has_step(self) -> bool:
         """Whether the last look found something for `supervise` to do."""
-        return self._found is not None and not isinstance(self._found.action, Nothing)
+        return self._found is not None and self._found.has_step
 
     @staticmethod
     def refresh_many(jobs: Sequence[Job]) -> list[Exception | None]:

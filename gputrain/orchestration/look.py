@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
 
 import attrs
 
-from gputrain.backends.base import Status
+from gputrain.backends.base import Backend, Status
 from gputrain.concurrency import gather
 from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, JobLostError
-from gputrain.jobstore import JobRecord, JobStore, Stored
+from gputrain.jobstore import Attempt, JobRecord, JobStore, Stored
 from gputrain.lifecycle import State
 from gputrain.orchestration.context import Context
 from gputrain.orchestration.options import remaining
 from gputrain.orchestration.reconciler import (
+    LAUNCH_LOST,
+    UNFENCED_TTL_S,
     Action,
     Adopt,
     End,
@@ -44,6 +46,13 @@ class Found:
     action: Action
     at: datetime
     """When the look began."""
+    lost: tuple[JobRecord, ...] = ()
+    """The record with each attempt of a lost launch, where nothing in a late job leaves by itself."""
+
+    @property
+    def has_step(self) -> bool:
+        """Whether `take_step` has something to do."""
+        return bool(self.lost) or not isinstance(self.action, Nothing)
 
     @property
     def is_over(self) -> bool:
@@ -116,7 +125,17 @@ def found_of(context: Context, stored: Stored, status: Status, at: datetime) -> 
         state = state_of(action.result)
     elif isinstance(action, (Adopt, Terminate)):
         state = status.state
-    return Found(stored=stored, status=status, state=state, action=action, at=at)
+    lost = () if record.has_ended else tuple(_lost(context, record))
+    return Found(stored=stored, status=status, state=state, action=action, at=at, lost=lost)
+
+
+def _lost(context: Context, record: JobRecord) -> Iterator[JobRecord]:
+    for one in record.history:
+        backend = context.backends.get(one.option.backend)
+        if one.outcome != LAUNCH_LOST or backend is None:
+            continue
+        if not backend.is_fenced(context.spec_of(record)):
+            yield attrs.evolve(record, attempt=Attempt(id=one.id, option=one.option, names=()))
 
 
 def _rules(context: Context, record: JobRecord, status: Status) -> Rules:
@@ -127,12 +146,18 @@ def _rules(context: Context, record: JobRecord, status: Status) -> Rules:
         ended = record.end_attempt("", status.ran_s, has_run=True)
         restarts_left = restarts_left if remaining(ended, spec) is not None else 0
     return Rules(
-        launch_ttl_s=Rules().launch_ttl_s if backend is None else backend.ttl_s(spec),
+        launch_ttl_s=_launch_ttl_s(backend, spec),
         grace_s=grace_s_of(spec),
         restarts_left=restarts_left,
         restarts_itself=backend is not None and backend.restarts_itself,
         max_wait_s=None if longest is None else longest.total_seconds(),
     )
+
+
+def _launch_ttl_s(backend: Backend | None, spec: TrainingSpec) -> float:
+    if backend is None:
+        return Rules().launch_ttl_s
+    return backend.launch_ttl_s if backend.is_fenced(spec) else UNFENCED_TTL_S
 
 
 def grace_s_of(spec: TrainingSpec | None) -> float:

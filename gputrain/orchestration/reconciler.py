@@ -16,6 +16,9 @@ NEVER_RAN_S = 40
 """How long nodes without ranks may outlive a lost one."""
 COMES_WITHIN_S = 600
 """How long a launch that has begun to show may take, a create of many machines above all."""
+UNFENCED_TTL_S = 600
+"""How long a launch of which nothing can be seen is waited for if nothing in it would ask its record."""
+LAUNCH_LOST = "launch_lost"
 FIRST_REST_S, LONGEST_REST_S = 30, 600
 
 SUCCEEDED = "succeeded"
@@ -104,7 +107,7 @@ def decide(record: JobRecord, status: Status, age_s: float, rules: Rules, *, wai
         return End(result=causes.CANCELLED.kind)
     if record.attempt.state is Launch.LAUNCHING and not status.exists:
         is_lost = age_s >= rules.launch_ttl_s
-        return Replace(outcome="launch_lost") if is_lost else Nothing(state=State.QUEUED)
+        return Replace(outcome=LAUNCH_LOST) if is_lost else Nothing(state=State.QUEUED)
     return _over(status, rules)
 
 

@@ -23,6 +23,8 @@ log = logging.getLogger("gputrain")
 def take_step(context: Context, found: Found) -> tuple[Stored, Failover | None]:
     """Take the step that a look calls for, if it is fresh; what is to be launched next. Raises Conflict."""
     stored, record = found.stored, found.stored.record
+    for late in found.lost:
+        _clear(context.backends[late.backend], late)
     if (context.now() - found.at).total_seconds() > FRESH_S:
         return stored, None
     backend = None if record.attempt is None else context.backends.get(record.backend)
@@ -62,7 +64,7 @@ def cancel(context: Context, job_id: str, grace_s: float) -> Stored | None:
 
 
 def _clear(backend: Backend, record: JobRecord) -> None:
-    """Remove what is left of a job that has ended. What stays is for `Trainer.clean_up`."""
+    """Remove what is left of an attempt that is over. What stays is for `Trainer.clean_up`."""
     try:
         backend.terminate(record, 0)
     except GputrainError as error:

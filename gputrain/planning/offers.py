@@ -87,6 +87,8 @@ class Supply:
     backend: str
     offers: tuple[Offer, ...]
     limits: tuple[Limit, ...] = ()
+    cautions: tuple[Limit, ...] = ()
+    """What works on a condition that cannot be checked: a plan warns of it."""
     find_gpu: Callable[[str], object] = attrs.field(default=str, eq=False, repr=False)
     """Raises UnknownGpuError, with the nearest names, for a kind that the backend can never have."""
     regions: tuple[str, ...] = ()

@@ -174,6 +174,10 @@ class Planner:
             for trial in sorted({one.trial for one in self.backends.values()} - {""})
         ]
         notes += [*unknown_regions(supplies), *code.warnings]
+        notes += [
+            f"{one.backend}: {caution.why}. {caution.fix}"
+            for one in supplies for caution in one.cautions if caution.asks(spec)
+        ]  # fmt: skip
         notes += filter(None, [launcher_warning(spec) if spec.command else "", note])
         late = tuple(one for one in found.candidates if self._memory.blocks.hold(one, now))
         return Plan(

@@ -14,9 +14,7 @@ def said(monkeypatch):
     """What is said of ranks that use torch, by a clock that a test sets."""
     now, lines = [0.0], []
     monkeypatch.setattr(meeting.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(
-        meeting, "_read", lambda path, real=meeting._read: "libtorch.so" if "maps" in path else real(path)
-    )
+    monkeypatch.setattr(meeting.host, "uses_torch", lambda _pid: True)
     looks = meeting.Meeting("torchrun-env", lambda text, _severity: lines.append(text))
 
     def at(second, **how):

@@ -27,9 +27,6 @@ from gputrain.planning import Candidate, GcloudJob, Supply
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
 
-IMAGE_TTL_S = 600.0
-"""An image as it is asks no record, so time alone tells a launch that is late from one that is lost."""
-
 
 class VertexAI(GoogleBackend[VertexSettings]):
     """Runs jobs as Vertex AI custom jobs.
@@ -132,15 +129,18 @@ class VertexAI(GoogleBackend[VertexSettings]):
             lambda image: resolve_digest(self._access, image),
         )  # fmt: skip
         image = by_digest(image_of(body))
-        return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body, image=image)
+        return Request(
+            job_id=record.job_id, attempt=attempt, candidate=candidate, body=body, image=image,
+            is_fenced=not spec.runs_image,
+        )  # fmt: skip
 
     def launch(self, request: Request) -> str:
         """As of `Backend`; the handle is the job's resource name."""
         with self._reader.corrected():
             return launch.launch(self._jobs, request, self._unanswered)
 
-    def ttl_s(self, spec: TrainingSpec) -> float:
-        return IMAGE_TTL_S if spec.runs_image else self.launch_ttl_s
+    def is_fenced(self, spec: TrainingSpec) -> bool:
+        return not spec.runs_image
 
     def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
         return self._looks.inspect_many(records)

@@ -45,8 +45,11 @@ def launch(jobs: JobService, request: Request, unanswered: Recent[str, bool]) ->
     """
     body, region = request.body["customJob"], request.candidate.place
     attempt_id = body["labels"][LABEL_ATTEMPT]
-    if unanswered.get(attempt_id) and (found := _by_label(jobs, region, attempt_id)):
-        return found[0].resource
+    if unanswered.get(attempt_id):
+        if found := _by_label(jobs, region, attempt_id):
+            return found[0].resource
+        if not request.is_fenced:
+            raise UnclearError("no list shows the job of an image as it is yet: a second one would train too")
     try:
         return jobs.create(region, body)
     except UnclearError:

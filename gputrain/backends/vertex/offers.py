@@ -45,6 +45,7 @@ def supply(settings: VertexSettings) -> Supply:
         backend=NAME,
         offers=tuple(_offer(shape, regions, settings.management_fee) for shape in shapes),
         limits=(*LIMITS, *OF_VERTEX, *folders(settings.bucket, why, "gs://", "/gcs/")),
+        cautions=(REDUCTION_SERVER,) if settings.reduction_server else (),
         find_gpu=catalog.find,
         regions=settings.named_regions,
     )
@@ -67,6 +68,13 @@ def _offer(shape: Shape, regions: tuple[str, ...], fee: float | None) -> Offer:
         price_of=price_of,
     )
 
+
+REDUCTION_SERVER = Limit(
+    field="image",
+    asks=lambda spec: spec.num_nodes > 1,
+    why="a reduction server bills without effect unless google-reduction-server is in the image",
+    fix="Build one with it: the default images lack it",
+)
 
 # fmt: off
 OF_VERTEX = (

@@ -39,6 +39,19 @@ def test_blackwell_needs_its_cuda(gpu, floor):
     assert faults("train:cu129", gpu) == []
 
 
+@each(
+    ("image", "gpu", "runs"),
+    [
+        ("pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime", "L4", True),  # cubins of sm_86 run on sm_89
+        ("pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime", "H100", False),
+        ("train:cu128", "GB300", True),  # those of sm_100 on sm_103
+    ],
+)
+def test_code_of_an_older_gpu_of_the_same_generation_runs(image, gpu, runs):
+    certain = [fault.what for fault in catalog.image_faults(image, gpu) if fault.is_certain]
+    assert (certain == []) is runs
+
+
 @pytest.mark.parametrize("gpu", ["V100", "P4"])
 def test_cuda_13_dropped_volta_and_older(gpu):
     (fault,) = catalog.image_faults("train:cu130", gpu)

@@ -6,7 +6,7 @@ from collections import Counter
 import attrs
 import pytest
 
-from gputrain.errors import PermissionDeniedError
+from gputrain.errors import PermissionDeniedError, TransientError
 from gputrain.google import PartialListError
 from gputrain.jobstore import Launch, RecordError
 from gputrain.lifecycle import State
@@ -15,7 +15,7 @@ from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import State as Theirs
 from tests.unit.vertex.runs import REGIONS, tell
 
-LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("list", "get"))
+CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list", "get"))
 
 
 def places(made):
@@ -63,6 +63,27 @@ def test_a_job_whose_launcher_was_killed_is_adopted_once_a_list_shows_it(runs, m
     assert runs().reconcile().attempt == attempt
     assert runs().submit().record == stored.record
     assert len(made()) == 1
+
+
+def test_an_image_as_it_is_is_created_once_and_a_late_job_of_a_lost_create_is_cancelled(
+    trainer, made, cloud, forever
+):
+    image = "us-docker.pkg.dev/my-project/train/image:1"
+    cloud.add_image(image)
+    fields = {"image": image, "gpu": "L4:2", "idempotency_key": "k"}
+    cloud.fail(CREATE, faults.DropAfterCommit(), times=1)
+    lag = cloud.fail(LIST, faults.Stale(seconds=36000), times=None)
+    with pytest.raises(TransientError):
+        trainer().submit(**fields)
+    assert len(made()) == 1
+    cloud.clock.advance(700)
+    job = trainer().submit(**fields)
+    assert len(made()) == 2
+    lag.cancel()
+    job.refresh()
+    job.supervise()
+    cloud.clock.advance(300)
+    assert [one.life.state for one in made()] == [Theirs.CANCELLED, Theirs.RUNNING]
 
 
 @pytest.fixture

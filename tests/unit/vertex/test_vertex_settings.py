@@ -5,7 +5,8 @@ import contextlib
 
 import pytest
 
-from gputrain.backends.vertex import VertexAI
+from gputrain import Trainer
+from gputrain.backends.vertex import ReductionServer, VertexAI
 from gputrain.backends.vertex.settings import NfsMount
 from gputrain.errors import SpecError
 from gputrain.jobstore import JobRecord, JobRef, Option
@@ -79,6 +80,15 @@ def test_any_region_is_the_cheapest_first_after_those_that_are_named():
         assert len({one.place for one in ranked}) > 10
         assert priced == sorted(priced)
         assert len(regions) == 1 or ranked[0].place == "us-central1"
+
+
+def test_a_plan_says_what_a_reduction_server_needs(make):
+    plan = Trainer(make(reduction_server=ReductionServer(replicas=2))).plan
+    warned = [
+        "google-reduction-server" in str(plan("train.py", gpu="V100:8", num_nodes=nodes).warnings)
+        for nodes in (1, 2)
+    ]
+    assert warned == [False, True]
 
 
 ROOM = (128 - 24) << 10
