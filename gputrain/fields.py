@@ -17,7 +17,8 @@ from gputrain.errors import FieldError, SpecError
 from gputrain.text import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
-E = TypeVar("E", bound=enum.Enum)
+Reader = Callable[[Any], Any]
+"""Returns a value as it is kept; raises ValueError, with a reason where that helps."""
 SHOWN = 80
 """Characters of a value in an error; a longer one is cut in the middle."""
 
@@ -95,8 +96,7 @@ def short_repr(value: object, *, name: str = "") -> str:
 class Field:
     """How one field is read, and what to say where that fails."""
 
-    read: Callable[[Any], Any]
-    """Raises ValueError, with a reason where that helps."""
+    read: Reader
     expected: str
     fix: str
     is_needed: bool = False
@@ -104,7 +104,7 @@ class Field:
 
 
 def field(
-    read: Callable[[Any], Any],
+    read: Reader,
     expected: str,
     fix: str,
     *,
@@ -125,14 +125,7 @@ def read_fields(kind: type, given: Mapping[str, Any], errors: Errors) -> dict[st
 
 
 def read(rows: Mapping[str, Field], given: Mapping[str, Any], errors: Errors) -> dict[str, Any]:
-    """Every field as its row reads it; None, and an error, for what cannot be read.
-
-    >>> errors = Errors("a bed")
-    >>> read({"legs": Field(whole(3, 8), "3 to 8", "legs=4")}, {"legs": 2}, errors)
-    {'legs': None}
-    >>> print(errors.faults[0])
-    legs: 2 is not valid. Expected 3 to 8. Try: legs=4
-    """
+    """Every field as its row reads it; None, and an error, for what cannot be read."""
     found = dict(given)
     for name, value in given.items():
         row = rows.get(name)
@@ -154,10 +147,10 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and not re.search(r"[\0\ud800-\udfff]", value)
 
 
-def reader(holds: Callable[[Any], bool], make: Callable[[Any], T]) -> Callable[[Any], T]:
+def reader(holds: Callable[[Any], bool], make: Callable[[Any], Any] = lambda value: value) -> Reader:
     """Reads a value for which ``holds``."""
 
-    def read_value(value: Any) -> T:
+    def read_value(value: Any) -> Any:
         if not holds(value):
             raise ValueError
         return make(value)
@@ -167,7 +160,7 @@ def reader(holds: Callable[[Any], bool], make: Callable[[Any], T]) -> Callable[[
 
 text = reader(lambda value: is_text(value) and bool(value.strip()), str)
 """A text that is not blank."""
-function = reader(callable, lambda value: value)
+function = reader(callable)
 """A callable."""
 
 
@@ -176,22 +169,19 @@ def path(value: Any) -> str:
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
     if found is not value and str(found).startswith("gs:"):
         raise ValueError("a path object folds the slashes of gs://")
-    return text(found)
+    return str(text(found))
 
 
-def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:
+def matching(pattern: str | re.Pattern[str]) -> Reader:
     """A text that matches the pattern as a whole."""
     form = re.compile(pattern)
     return reader(lambda value: bool(form.fullmatch(text(value))), str)
 
 
-def named(pattern: str = "{word}(?:[/:@]{word})*") -> Callable[[Any], str]:
+def named(pattern: str = "{word}(?:[/:@]{word})*") -> Reader:
     """A name, or a path of names, without characters that shells or URLs read otherwise.
 
     ``{word}`` stands for letters, digits and ``._+~-``, starting with a letter or a digit.
-
-    >>> named()("us-docker.pkg.dev/p/r/i:v1")
-    'us-docker.pkg.dev/p/r/i:v1'
     """
     return matching(re.compile(pattern.replace("{word}", r"[A-Za-z0-9][\w.+~-]*"), re.ASCII))
 
@@ -210,12 +200,10 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value))
 
 
-def many(
-    read_one: Callable[[Any], T], *, or_one: bool = False, least: int = 0
-) -> Callable[[Any], tuple[T, ...]]:
+def many(read_one: Reader, *, or_one: bool = False, least: int = 0) -> Reader:
     """A list of items without duplicates; with ``or_one``, also one item without a list."""
 
-    def read_list(value: Any) -> tuple[T, ...]:
+    def read_list(value: Any) -> tuple[Any, ...]:
         is_one = or_one and isinstance(value, (str, enum.Enum))
         found = tuple(dict.fromkeys(read_one(one) for one in ((value,) if is_one else _items(value))))
         if len(found) < least:
@@ -225,27 +213,27 @@ def many(
     return read_list
 
 
-def some(read_one: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
+def some(read_one: Reader) -> Reader:
     """One or more items, as a list or one alone."""
     return many(read_one, or_one=True, least=1)
 
 
-def whole(low: int, high: int) -> Callable[[Any], int]:
+def whole(low: int, high: int) -> Reader:
     """A whole number from ``low`` to ``high``."""
     return reader(lambda value: type(value) is int and low <= value <= high, int)
 
 
-def number(low: float, high: float) -> Callable[[Any], float]:
+def number(low: float, high: float) -> Reader:
     """A number between ``low`` and ``high``, both excluded."""
     return reader(lambda value: type(value) in (int, float) and low < value < high, float)
 
 
-def word(*known: str) -> Callable[[Any], str]:
+def word(*known: str) -> Reader:
     """One of some words."""
     return reader(lambda value: isinstance(value, str) and value in known, str)
 
 
-def one_of(kind: type[E]) -> Callable[[Any], E]:
+def one_of(kind: type[enum.Enum]) -> Reader:
     """A member of an enum, or its value."""
     values = {one.value for one in kind}
     return reader(lambda value: isinstance(value, kind) or (isinstance(value, str) and value in values), kind)
@@ -256,13 +244,9 @@ def words(kind: type[enum.Enum]) -> str:
     return "one of " + ", ".join(f"'{one.value}'" for one in kind)
 
 
-def instance(kind: type[Any]) -> Callable[[Any], Any]:
+def instance(kind: type[Any]) -> Reader:
     """An instance of a class."""
-    return reader(lambda value: isinstance(value, kind), lambda value: value)
-
-
-def _is_event(value: Any) -> bool:
-    return not isinstance(value, type) and callable(getattr(value, "is_set", None))
+    return reader(lambda value: isinstance(value, kind))
 
 
 _FLAG = Field(instance(bool), "True or False", "leave it out", is_needed=True)
@@ -271,7 +255,9 @@ _CLOCK = Field(function, "a function", "leave it out", is_needed=True)
 ARGUMENTS = {
     "idempotency_key": Field(text, "a text that is not blank", "leave it out for a new job each time"),
     "stop": Field(
-        reader(_is_event, lambda value: value), "an event that another thread sets", "threading.Event()"
+        reader(lambda value: not isinstance(value, type) and callable(getattr(value, "is_set", None))),
+        "an event that another thread sets",
+        "threading.Event()",
     ),
     "on_change": _CALLBACK,
     "listener": attrs.evolve(_CALLBACK, is_needed=True),
@@ -292,11 +278,5 @@ ARGUMENTS = {
 
 
 def check(call: str, **given: Any) -> dict[str, Any]:
-    """The arguments of a call as they are read; raises SpecError with all errors.
-
-    >>> check("submit(...)", stop=None, on_change=3)
-    Traceback (most recent call last):
-    gputrain.errors.SpecError: submit(...) is not valid:
-      on_change: 3 is not valid. Expected a function of a JobEvent. Try: print
-    """
+    """The arguments of a call as they are read; raises SpecError with all errors."""
     return read_whole(call, ARGUMENTS, given)

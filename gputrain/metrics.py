@@ -41,11 +41,7 @@ _AXES = ("step", "time", "total_steps")
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """How far a run was at its newest report.
-
-    >>> str(Progress(step=120, total=1000, left_s=200.0))
-    'step 120 of 1,000, about 3m20s left'
-    """
+    """How far a run was at its newest report."""
 
     step: int
     total: int
@@ -271,11 +267,7 @@ def _json_of(line: str, marker: str) -> dict[str, Any] | None:
 
 
 def figure(value: object) -> str:
-    """A value of a metric for a table: a number, or what was reported in its place.
-
-    >>> figure(2.5), figure("diverged"), figure(None)
-    ('2.5', 'diverged', '')
-    """
+    """A value of a metric for a table: a number, or what was reported in its place."""
     return short(value) if isinstance(value, (int, float)) else "" if value is None else str(value)
 
 

@@ -42,11 +42,7 @@ def sanitize(text: str, *, colour: bool = False) -> str:
 
 
 def escape_html(text: str) -> str:
-    """The text for an HTML page, an SVG picture or a quoted attribute.
-
-    >>> escape_html('<b title="x">\\x07')
-    '&lt;b title=&quot;x&quot;&gt;\\\\x07'
-    """
+    """The text for an HTML page, an SVG picture or a quoted attribute."""
     return html.escape(sanitize(text))
 
 
@@ -109,13 +105,7 @@ _HEADERS = frozenset({"authorization", "assertion", "cookie", "set-cookie"})
 
 
 def looks_secret(value: str, *, name: str = "") -> bool:
-    """Whether the value has the form of a credential, or its variable or flag is named like one.
-
-    >>> looks_secret("hunter2", name="WANDB_API_KEY")
-    True
-    >>> looks_secret("3e-4", name="LR")
-    False
-    """
+    """Whether the value has the form of a credential, or its variable or flag is named like one."""
     if _FORMS.search(value) or _LOGIN.search(value):
         return True
     is_count = bool(_COUNTED.search(name)) and value.isdecimal() and len(value) < 16
@@ -123,11 +113,7 @@ def looks_secret(value: str, *, name: str = "") -> bool:
 
 
 def hide_secrets(env: Mapping[str, str]) -> dict[str, str]:
-    """Variables with secret values hidden.
-
-    >>> hide_secrets({"HF_TOKEN": "abc", "LR": "3e-4"})
-    {'HF_TOKEN': '***', 'LR': '3e-4'}
-    """
+    """Variables with secret values hidden."""
     return {name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()}
 
 
@@ -159,11 +145,7 @@ def _looks_secret_arg(value: str, flag: str) -> bool:
 
 
 def secret_type(text: str) -> str:
-    """What kind of credential the text contains; empty for none.
-
-    >>> secret_type("npm_" + "a1B2" * 9)
-    'an npm token'
-    """
+    """What kind of credential the text contains; empty for none."""
     if not _FORMS.search(text):
         return ""
     for kind, form in SECRET_FORMS.items():
@@ -173,21 +155,13 @@ def secret_type(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """The text with credentials replaced by ``***``.
-
-    >>> redact("GET /?access_token=abc&alt=json with Authorization: Bearer abc")
-    'GET /?access_token=***&alt=json with Authorization: Bearer ***'
-    """
+    """The text with credentials replaced by ``***``."""
     text = _LOGIN.sub(lambda found: f"{found[1] or found[2]}{HIDDEN}@", _FORMS.sub(HIDDEN, text))
     return _AFTER_A_WORD.sub(lambda found: f"{found[1]}{HIDDEN}", text)
 
 
 def redacted(document: Any) -> Any:
-    """A JSON document with credentials replaced by ``***``.
-
-    >>> redacted({"error": "no", "access_token": "abc", "more": [{"private_key": "abc"}]})
-    {'error': 'no', 'access_token': '***', 'more': [{'private_key': '***'}]}
-    """
+    """A JSON document with credentials replaced by ``***``."""
     match document:
         case str():
             return redact(document)

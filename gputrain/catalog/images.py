@@ -106,11 +106,7 @@ def cuda_of(image: str) -> str | None:
 
 
 def torch_of(image: str) -> str | None:
-    """The PyTorch release in an image's name, or None.
-
-    >>> torch_of("pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime")
-    '2.9'
-    """
+    """The PyTorch release in an image's name, or None."""
     match = _TORCH.search(image)
     return f"{match[1]}.{match[2]}" if match else None
 

@@ -165,11 +165,7 @@ def cells(kind: type[Any], row: Row) -> dict[str, Any]:
 
 
 def _value(text: str, kind: Any) -> Any:
-    """A cell of text as the type that is wanted.
-
-    >>> _value("a; b", tuple[str, ...]), _value("1/8", int | Fraction), _value("8", int | Fraction)
-    (('a', 'b'), Fraction(1, 8), 8)
-    """
+    """A cell of text as the type that is wanted."""
     inner = get_args(kind)
     if get_origin(kind) is tuple:
         return tuple(_value(one, inner[0]) for one in text.split("; "))

@@ -278,11 +278,7 @@ def _all_places() -> frozenset[str]:
 
 
 def listed_in(shape: Shape, service: Service | str = Service.COMPUTE) -> Source:
-    """The document, with its day, that the places of a shape were read in.
-
-    >>> listed_in(shapes("H100", 8)[0], Service.VERTEX).key
-    'vertex-regions'
-    """
+    """The document, with its day, that the places of a shape were read in."""
     kind, name = shape.gpu.kind, shape.machine_type
     compute = (("machine-zones", name), ("gpu-zones", kind), ("machine-regions", name))
     lists = (("vertex-regions", kind),) if Service(service) is Service.VERTEX else compute
@@ -305,11 +301,7 @@ def region_of(place: str) -> str:
 
 
 def likely_region(name: str) -> str:
-    """The region that is spelt most like a name; empty where the name is one that the catalog knows.
-
-    >>> likely_region("us-centrl1"), likely_region("us-central1")
-    ('us-central1', '')
-    """
+    """The region that is spelt most like a name; empty where the name is one that the catalog knows."""
     known = {region_of(place) for place in _all_places()}
     return "" if name in known else get_close_matches(name, sorted(known), n=1, cutoff=0.0)[0]
 
@@ -504,21 +496,12 @@ def _fabrics() -> Mapping[str, tuple[Fabric, ...]]:
 
 
 def fabrics(shape: Shape) -> tuple[Fabric, ...]:
-    """The ways in which the GPUs of several such machines talk, the fastest first; empty: none is known.
-
-    >>> shape = shapes("H200", 8)[0]
-    >>> [(one.networking.value, one.gbps_per_gpu(shape)) for one in fabrics(shape)]
-    [('gib', 400.0), ('single-nic', 25.0)]
-    """
+    """The ways in which the GPUs of several such machines talk, the fastest first; empty: none is known."""
     return _fabrics().get(shape.machine_type) or _fabrics().get(shape.machine.family.name, ())
 
 
 def nccl_defaults(shape: Shape) -> dict[str, str]:
-    """NCCL variables for such a machine whatever the network; the user's own values win.
-
-    >>> nccl_defaults(shapes("RTX-PRO-6000", 4)[0])
-    {'NCCL_P2P_LEVEL': 'PHB'}
-    """
+    """NCCL variables for such a machine whatever the network; the user's own values win."""
     level = load.networks()["peer_to_peer"].get(shape.machine_type)
     return {"NCCL_P2P_LEVEL": level} if level else {}
 

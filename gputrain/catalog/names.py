@@ -83,22 +83,14 @@ def not_sold(name: str) -> NotSold | None:
 
 
 def kind_of(name: str) -> str:
-    """The one word for a GPU, whether Google Cloud sells it or not; what no table knows is its own.
-
-    >>> kind_of("nvidia-h100-80gb"), kind_of("NVIDIA GeForce RTX 4090"), kind_of("RTX4090"), kind_of("MI400X")
-    ('H100', 'RTX 4090', 'RTX 4090', 'MI400X')
-    """
+    """The one word for a GPU, whether Google Cloud sells it or not; what no table knows is its own."""
     kind = _known(name[:LONGEST_NAME])
     card = None if kind else not_sold(name)
     return kind or (card.name if card else name.strip())
 
 
 def meant_by(text: str) -> str:
-    """``H100:8`` for what other programs write so: ``h100x8``, ``8xH100``, ``8 H100``; empty for all else.
-
-    >>> meant_by("h100x8"), meant_by("8 x nvidia-l4"), meant_by("H100"), meant_by("x8")
-    ('H100:8', 'L4:8', '', '')
-    """
+    """``H100:8`` for what other programs write so: ``h100x8``, ``8xH100``, ``8 H100``; empty for all else."""
     for form in _COUNTED:
         found = form.fullmatch(text[:LONGEST_NAME].strip())
         kind = _by_name().get(plain(found["name"])) if found else None

@@ -28,7 +28,7 @@ import attrs
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Stage, load, region_of
 from gputrain.catalog.load import FIGURES, Row
-from gputrain.catalog.skus import Bill, Meter, Part, Rates, bills, rates_of, sum_of
+from gputrain.catalog.skus import Bill, Rates, bills, rates_of, sum_of
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import ProviderError, RequestError
 from gputrain.google import Api, GoogleClient, Listing
@@ -223,70 +223,52 @@ class Inventory:
     left_out: tuple[str, ...] = ()
     """Zones that did not answer, or other words where Google names none."""
 
-    def zones_of(self, name: str) -> frozenset[str]:
-        """The zones of a machine type or of a kind of GPU."""
-        gpu = _KINDS.get(name)
-        return self.zones.get(gpu.accelerator_type if gpu else name, frozenset())
-
     def may_hold(self, place: str) -> bool:
         """Whether a zone, or a region, may have more than was read of it."""
         return any(place in (one, region_of(one)) or not _ZONE.fullmatch(one) for one in self.left_out)
 
 
-_KINDS = {gpu.kind: gpu for gpu in catalog.gpus() if gpu.lifecycle.stage is not Stage.GONE}
+_ACCELERATORS = {g.kind: g.accelerator_type for g in catalog.gpus() if g.lifecycle.stage is not Stage.GONE}
 _MACHINES = {one.machine_type: one for one in catalog.machines() if one.gpu}
 _AS_LISTED = {
     name: ListedMachine(  # APIs count a part of a GPU as 1
-        _KINDS[one.gpu or ""].accelerator_type, max(1, int(one.gpu_count)), one.vcpus,
-        int(one.memory_gib * 1024),
+        _ACCELERATORS[one.gpu or ""], max(1, int(one.gpu_count)), one.vcpus, int(one.memory_gib * 1024)
     )
     for name, one in _MACHINES.items()
-}  # fmt: skip
+}
 _ATTACHED = sorted({row.gpu for row in catalog.attachments()})
 
 
 def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory:
     """What the two lists say together: what has NVIDIA GPUs, and can still be created."""
-    found: dict[str, ListedMachine] = {}
+    read = [(str(one.get("name")), _listed_machine(one)) for one in machines.items if _can_be_made(one)]
+    found = {name: one for name, one in read if one is not None and one.accelerator.startswith("nvidia-")}
+    unread = [f"machine type {name[:60]!r}" for name, one in read if one is None]
     zones: defaultdict[str, set[str]] = defaultdict(set)
-    unread = []
-    for one in filter(_can_be_made, machines.items):
-        try:
-            machine = _listed_machine(one)
-            name = str(one["name"])
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-            unread.append(f"machine type {str(one.get('name'))[:60]!r}")
-            continue
-        if machine is not None:
-            found.setdefault(name, machine)
-            zones[name].add(_zone(one))
-    for one in filter(_can_be_made, accelerators.items):
-        if str(one.get("name")).startswith("nvidia-"):
-            zones[str(one["name"])].add(_zone(one))
+    for one in filter(_can_be_made, (*machines.items, *accelerators.items)):
+        name, zone = str(one.get("name")), str(one.get("zone", "")).rpartition("/")[2]  # or its address
+        if name in found or name.startswith("nvidia-"):
+            zones[name].update(filter(_ZONE.fullmatch, [zone]))
     return Inventory(
         machines=found,
-        zones={name: frozenset(filter(_ZONE.fullmatch, ones)) for name, ones in zones.items()},
+        zones={name: frozenset(ones) for name, ones in zones.items()},
         left_out=tuple(dict.fromkeys((*machines.missing, *accelerators.missing, *unread))),
     )
 
 
 def _listed_machine(document: Json) -> ListedMachine | None:
-    carried = document.get("accelerators")
-    accelerator = str(carried[0]["guestAcceleratorType"]) if carried else ""
-    if not carried or not accelerator.startswith("nvidia-"):
+    """None: it cannot be read."""
+    try:
+        carried = (document.get("accelerators") or [{}])[0]
+        of = str(carried.get("guestAcceleratorType")), int(carried.get("guestAcceleratorCount", 0))
+        return ListedMachine(*of, int(document["guestCpus"]), int(document["memoryMb"]))
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         return None
-    count = int(carried[0]["guestAcceleratorCount"])
-    return ListedMachine(accelerator, count, int(document["guestCpus"]), int(document["memoryMb"]))
 
 
 def _can_be_made(document: Json) -> bool:
     deprecated = document.get("deprecated")
     return not isinstance(deprecated, Mapping) or str(deprecated.get("state")) not in _RETIRED
-
-
-def _zone(document: Json) -> str:
-    """A zone by its name: some documents hold the name, others its address."""
-    return str(document.get("zone", "")).rpartition("/")[2]
 
 
 def rebuilt(
@@ -305,14 +287,15 @@ def rebuilt(
 
 def places_of(rows: Iterable[Row]) -> Places:
     """The places in a table of the catalog; a machine without a list of its own has its GPU's."""
-    listed = {
-        (row["list"], name): frozenset(row["places"].split()) for row in rows for name in row["of"].split()
+    listed: defaultdict[tuple[str, str], frozenset[str]] = defaultdict(frozenset)
+    listed |= {
+        (row["list"], of): frozenset(row["places"].split()) for row in rows for of in row["of"].split()
     }
-    found = {("gpu-zones", kind): listed.get(("gpu-zones", kind), frozenset()) for kind in _KINDS}
-    found |= {("gpu-regions", kind): listed.get(("gpu-regions", kind), frozenset()) for kind in _ATTACHED}
+    found = {("gpu-zones", kind): listed["gpu-zones", kind] for kind in _ACCELERATORS}
+    found |= {("gpu-regions", kind): listed["gpu-regions", kind] for kind in _ATTACHED}
     for name, machine in _MACHINES.items():
-        regions = found["machine-regions", name] = listed.get(("machine-regions", name), frozenset())
-        zones = listed.get(("machine-zones", name)) or found["gpu-zones", machine.gpu or ""]
+        regions = found["machine-regions", name] = listed["machine-regions", name]
+        zones = listed["machine-zones", name] or found["gpu-zones", machine.gpu or ""]
         found["machine-zones", name] = frozenset(zone for zone in zones if region_of(zone) in regions)
     return found
 
@@ -321,19 +304,16 @@ def places_now(before: Places, seen: Inventory) -> Places:
     """Where things are by the lists; a zone that did not answer keeps what it had."""
     now: Places = {}
     for (name, of), places in before.items():
-        zones = seen.zones_of(of) | frozenset(filter(seen.may_hold, before[_zones_of(name), of]))
+        zones = seen.zones.get(_ACCELERATORS.get(of, of), frozenset())
+        zones |= frozenset(filter(seen.may_hold, before[_zones_of(name), of]))
         kept = frozenset(filter(seen.may_hold, places))
-        now[name, of] = zones if name.endswith("-zones") else _regions(zones) | kept
+        now[name, of] = zones if name.endswith("-zones") else frozenset(map(region_of, zones)) | kept
     return now
 
 
 def _zones_of(name: str) -> str:
     """The list of zones that belongs to a list of regions."""
     return name.replace("regions", "zones")
-
-
-def _regions(zones: Iterable[str]) -> frozenset[str]:
-    return frozenset(map(region_of, zones))
 
 
 def _place_changes(before: Places, now: Places, seen: Inventory) -> Iterator[Change]:
@@ -355,13 +335,13 @@ def _place_changes(before: Places, now: Places, seen: Inventory) -> Iterator[Cha
         if not name.endswith("-regions"):
             continue
         zones_before, zones_now = before[_zones_of(name), of], now[_zones_of(name), of]
-        unplaced = regions - _regions(zones_before)  # regions of which no zone was known
-        added, removed = zones_now - zones_before, (zones_before - zones_now) | (unplaced - now[name, of])
+        unplaced = regions.difference(map(region_of, zones_before))  # regions of which no zone was known
+        removed = (zones_before - zones_now) | (unplaced - now[name, of])
         if regions and not now[name, of]:
             yield Change(kind=ChangeKind.GONE, of=of, before=f"in {len(regions)} regions")
             continue
-        if added:
-            yield Change(kind=ChangeKind.PLACES_ADDED, of=of, now=" ".join(sorted(added)))
+        if added := " ".join(sorted(zones_now - zones_before)):
+            yield Change(kind=ChangeKind.PLACES_ADDED, of=of, now=added)
         if removed:
             yield Change(kind=ChangeKind.PLACES_REMOVED, of=of, before=" ".join(sorted(removed)))
 
@@ -374,8 +354,7 @@ def _sold_in(places: Places, what: str) -> frozenset[str]:
 def prices_of(rates: Rates, places: Places) -> dict[PriceKey, Figures]:
     """Every price that the parts add up to, where the machine is sold."""
     billed: dict[str, tuple[Bill, ...]] = {name: tuple(bills(one)) for name, one in _MACHINES.items()}
-    for kind in _ATTACHED:
-        billed[kind] = (((Part(meter=Meter.GPU, of=kind), Fraction(1)),),)
+    billed |= {kind: (((f"gpu {kind}", Fraction(1)),),) for kind in _ATTACHED}
     found: dict[PriceKey, Figures] = {}
     for what, ways in billed.items():
         for region in sorted(_sold_in(places, what)):

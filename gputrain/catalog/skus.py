@@ -9,7 +9,6 @@ SKUs filed under ``OnDemand``: public notes of the live list, 2026-08 and 2026-0
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -20,54 +19,16 @@ import attrs
 
 from .models import Machine, ProvisioningModel
 
-HOURS_A_MONTH = 730
-"""What Google counts a month as."""
+Part = str
+"""What a price is made of: ``gpu L4``, ``core A2``, ``ram A2``, ``ssd``, or ``whole B200``: a GPU with its
+share of the machine. Memory and local SSD count in GiB."""
+Bill = tuple[tuple[Part, Fraction], ...]
+"""The parts of a machine, and how many units of each."""
+Rates = dict[tuple[Part, ProvisioningModel, str], Decimal]
+"""US dollars an hour for one unit of a part, by how it is bought and region."""
 
-
-class Meter(enum.Enum):
-    """What is counted."""
-
-    GPU = "gpu"
-    CORE = "core"
-    RAM = "ram"
-    """A GiB of memory."""
-    SSD = "ssd"
-    """A GiB of local SSD."""
-    WHOLE = "whole"
-    """A GPU with its share of the machine."""
-
-
-UNITS: Mapping[Meter, Mapping[str, int]] = {
-    **{meter: {"h": 1} for meter in (Meter.GPU, Meter.CORE, Meter.WHOLE)},
-    Meter.RAM: {"GiBy.h": 1},
-    Meter.SSD: {"GiBy.mo": HOURS_A_MONTH, "GiBy.h": 1},
-}
-"""The units that a part may be priced in, and the hours that each stands for."""
-
-
-@attrs.frozen(kw_only=True)
-class Part:
-    """One thing a machine's price is summed from, such as a core of an A2."""
-
-    meter: Meter
-    of: str = ""
-    """The GPU's kind, or Google's word for the machine series."""
-
-
-@attrs.frozen(kw_only=True)
-class Rate:
-    """What one unit of a part costs an hour, bought in one way, in some regions; exact."""
-
-    part: Part
-    model: ProvisioningModel
-    regions: tuple[str, ...]
-    usd_h: Decimal
-
-
-class OddSkuError(ValueError):
-    """A SKU of a part that we know, whose price is not told in a way that we know."""
-
-
+_UNITS = {"ram": {"GiBy.h": 1}, "ssd": {"GiBy.mo": 730, "GiBy.h": 1}}
+"""The units that a part may be priced in, and the hours that Google counts each as; else by the hour."""
 _GPUS = {
     "Nvidia Tesla T4 GPU": "T4",
     "Nvidia Tesla P4 GPU": "P4",
@@ -81,111 +42,30 @@ _GPUS = {
     "Nvidia H100 Mega 80GB GPU": "H100-MEGA",
     "Nvidia H100 80GB Plus GPU": "H100-MEGA",
 }
-EIGHTH = Part(meter=Meter.WHOLE, of="1/8 RTX-PRO-6000")
+EIGHTH = "whole 1/8 RTX-PRO-6000"
 """An eighth of an RTX PRO 6000 with its share of a G4: the parts of that GPU have a price of their own."""
-_PARTS: Mapping[str, Part] = {
-    **{name: Part(meter=Meter.GPU, of=kind) for name, kind in _GPUS.items()},
+_PARTS = {
+    **{name: f"gpu {kind}" for name, kind in _GPUS.items()},
     **{
-        f"{series}{word} {meter.name.title()}": Part(meter=meter, of=series)
+        f"{series}{word} {meter.title()}": f"{meter} {series}"
         for series in ("A2", "A3", "A3Plus", "G2", "G4")
         for word in (" Instance", "")  # Flex-start's leave the word out
-        for meter in (Meter.CORE, Meter.RAM)
+        for meter in ("core", "ram")
     },
-    "SSD backed Local Storage": Part(meter=Meter.SSD),
-    "A4 Nvidia B200 (1 gpu slice)": Part(meter=Meter.WHOLE, of="B200"),
+    "SSD backed Local Storage": "ssd",
+    "A4 Nvidia B200 (1 gpu slice)": "whole B200",
     "1/8 vGPU no lssd": EIGHTH,
 }
-
 _WHERE = re.compile(r"(?: running)?(?: in [^:]+)?")
-_WAYS = (
+_BOUGHT = (
     (ProvisioningModel.FLEX_START, "DWS Defined Duration ", " attached to DWS Defined Duration VMs"),
     (ProvisioningModel.SPOT, "Spot Preemptible ", " attached to Spot Preemptible VMs"),
     (ProvisioningModel.SPOT, "Preemptible ", " attached to Preemptible VMs"),
 )
-_NOT_FOR_THE_ASKING = re.compile(
+_NOT_FOR_ALL = re.compile(
     r"Calendar Mode|Flex Start|Reserved|Commitment|Sole Tenancy|Custom|Premium|suspended|Capacity Optimized",
     re.IGNORECASE,
 )
-_USAGE = {
-    ProvisioningModel.STANDARD: ("OnDemand",),
-    ProvisioningModel.SPOT: ("Preemptible", "OnDemand"),
-    ProvisioningModel.FLEX_START: ("OnDemand",),
-}
-
-
-def rate(sku: Mapping[str, Any]) -> Rate | None:
-    """What a SKU prices, or None where it is none of a GPU machine's parts or costs nothing.
-
-    Raises:
-        OddSkuError: it is one, and its price cannot be read: other money, other units, a price by tiers.
-
-    >>> sku = {"description": "Commitment v1: A2 Core in Americas for 1 Year"}
-    >>> rate(sku) is None
-    True
-    """
-    category, regions = sku.get("category"), sku.get("serviceRegions")
-    usage = category.get("usageType") if isinstance(category, Mapping) else ""
-    named = meaning(str(sku.get("description", "")), str(usage))
-    if named is None or not isinstance(regions, list):
-        return None
-    part, model = named
-    usd_h = _usd_h(sku, part.meter)
-    return Rate(part=part, model=model, regions=tuple(map(str, regions)), usd_h=usd_h) if usd_h else None
-
-
-def meaning(description: str, usage_type: str) -> tuple[Part, ProvisioningModel] | None:
-    """The part that a description names, and how it is bought; None where it is not ours.
-
-    >>> meaning("Nvidia Tesla A100 80GB GPU running in Americas", "OnDemand")[0].of
-    'A100-80GB'
-    """
-    if _NOT_FOR_THE_ASKING.search(description):
-        return None
-    name, model = " ".join(description.split()), ProvisioningModel.STANDARD
-    for way, prefix, attached in _WAYS:
-        if name.startswith(prefix) or attached in name:
-            name, model = name.removeprefix(prefix).replace(attached, "", 1), way
-            break
-    else:
-        model = ProvisioningModel.SPOT if usage_type == "Preemptible" else model
-    if usage_type not in _USAGE[model]:
-        return None
-    for known, part in _PARTS.items():
-        if name.startswith(known) and _WHERE.fullmatch(name[len(known) :]):
-            return part, model
-    return None
-
-
-def _usd_h(sku: Mapping[str, Any], meter: Meter) -> Decimal:
-    """The latest price of one unit for an hour; the list is in order of time."""
-    try:
-        expression = sku["pricingInfo"][-1]["pricingExpression"]
-        unit, tiers = str(expression["usageUnit"]), expression["tieredRates"]
-        prices = [_money(tier["unitPrice"]) for tier in tiers]
-    except OddSkuError:
-        raise
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise OddSkuError(f"no price where one belongs ({type(error).__name__})") from None
-    hours = UNITS[meter].get(unit)
-    if hours is None:
-        raise OddSkuError(f"priced by {unit[:20]!r}")
-    if len(set(prices)) != 1:
-        raise OddSkuError("its price depends on how much is used")
-    if prices[0] < 0:
-        raise OddSkuError("its price is below nothing")
-    return prices[0] / hours
-
-
-def _money(price: Mapping[str, Any]) -> Decimal:
-    if price.get("currencyCode") != "USD":
-        raise OddSkuError(f"priced in {str(price.get('currencyCode'))[:10]!r}, not US dollars")
-    return Decimal(int(price.get("units") or 0)) + Decimal(int(price.get("nanos") or 0)).scaleb(-9)
-
-
-Bill = tuple[tuple[Part, Fraction], ...]
-"""The parts of a machine, and how many units of each."""
-Rates = dict[tuple[Part, ProvisioningModel, str], Decimal]
-"""US dollars an hour for one unit of a part, by how it is bought and region."""
 _SERIES = {
     "A2 Ultra": "A2",
     "A2 Standard": "A2",
@@ -197,6 +77,76 @@ _SERIES = {
 }
 """Google's word for the cores and memory of a family. A3 Ultra's and A3 Edge's sums are not settled, and A4X
 has no SKUs: without a row here there is no price."""
+
+
+@attrs.frozen(kw_only=True)
+class Rate:
+    """What one unit of a part costs an hour, bought in one way, in some regions; exact."""
+
+    part: Part
+    model: ProvisioningModel
+    regions: tuple[str, ...]
+    usd_h: Decimal
+
+
+class OddSkuError(ValueError):
+    """A SKU of a part that we know, with a price in a form that we do not know."""
+
+
+def rate(sku: Mapping[str, Any]) -> Rate | None:
+    """What a SKU prices, or None where it is none of a GPU machine's parts or costs nothing.
+
+    Raises:
+        OddSkuError: it is one, and its price cannot be read: other money, other units, a price by tiers.
+    """
+    category, regions = sku.get("category"), sku.get("serviceRegions")
+    usage = category.get("usageType") if isinstance(category, Mapping) else ""
+    named = meaning(str(sku.get("description", "")), str(usage))
+    if named is None or not isinstance(regions, list):
+        return None
+    part, model = named
+    usd_h = _usd_h(sku, part)
+    return Rate(part=part, model=model, regions=tuple(map(str, regions)), usd_h=usd_h) if usd_h else None
+
+
+def meaning(description: str, usage_type: str) -> tuple[Part, ProvisioningModel] | None:
+    """The part that a description names, and how it is bought; None where it is not ours."""
+    if _NOT_FOR_ALL.search(description):
+        return None
+    name = " ".join(description.split())
+    model = ProvisioningModel.SPOT if usage_type == "Preemptible" else ProvisioningModel.STANDARD
+    for bought, prefix, attached in _BOUGHT:
+        if name.startswith(prefix) or attached in name:
+            name, model = name.removeprefix(prefix).replace(attached, "", 1), bought
+            break
+    usages = ("Preemptible", "OnDemand") if model is ProvisioningModel.SPOT else ("OnDemand",)
+    names = (known for known in _PARTS if name.startswith(known) and _WHERE.fullmatch(name[len(known) :]))
+    found = next(names, None)
+    return (_PARTS[found], model) if found and usage_type in usages else None
+
+
+def _usd_h(sku: Mapping[str, Any], part: Part) -> Decimal:
+    """The latest price of one unit for an hour; the list is in order of time."""
+    try:
+        expression = sku["pricingInfo"][-1]["pricingExpression"]
+        unit, tiers = str(expression["usageUnit"]), [tier["unitPrice"] for tier in expression["tieredRates"]]
+        prices = {
+            Decimal(int(one.get("units") or 0)) + Decimal(int(one.get("nanos") or 0)).scaleb(-9)
+            for one in tiers
+        }
+        currencies = {str(one.get("currencyCode"))[:10] for one in tiers}
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise OddSkuError(f"no price where one belongs ({type(error).__name__})") from None
+    hours = _UNITS.get(part.partition(" ")[0], {"h": 1}).get(unit)
+    if currencies - {"USD"}:
+        raise OddSkuError(f"priced in {', '.join(sorted(currencies))}, not US dollars")
+    if hours is None:
+        raise OddSkuError(f"priced by {unit[:20]!r}")
+    if len(prices) != 1:
+        raise OddSkuError("its price depends on how much is used")
+    if min(prices) < 0:
+        raise OddSkuError("its price is below nothing")
+    return min(prices) / hours
 
 
 def rates_of(skus: Iterable[Mapping[str, Any]]) -> tuple[Rates, tuple[tuple[str, str], ...]]:
@@ -226,18 +176,17 @@ def bills(machine: Machine) -> Iterator[Bill]:
     """The ways in which a machine may be billed, the most particular first; none where it is not settled."""
     gpus = Fraction(machine.gpu_count)
     if machine.family.name == "A4":
-        yield ((Part(meter=Meter.WHOLE, of="B200"), gpus),)
+        yield (("whole B200", gpus),)
     if 0 < gpus < 1:
         yield ((EIGHTH, gpus * 8),)
-    series = _SERIES.get(machine.family.name)
-    if series:
-        ssd = ((Part(meter=Meter.SSD), Fraction(machine.local_ssd_gib)),) if machine.local_ssd_gib else ()
-        yield (
-            (Part(meter=Meter.GPU, of=machine.gpu or ""), gpus),
-            (Part(meter=Meter.CORE, of=series), Fraction(machine.vcpus)),
-            (Part(meter=Meter.RAM, of=series), Fraction(machine.memory_gib)),
-            *ssd,
-        )
+    if series := _SERIES.get(machine.family.name):
+        amounts: dict[Part, Fraction | float] = {
+            f"gpu {machine.gpu}": gpus,
+            f"core {series}": machine.vcpus,
+            f"ram {series}": machine.memory_gib,
+            "ssd": machine.local_ssd_gib,
+        }
+        yield tuple((part, Fraction(amount)) for part, amount in amounts.items() if amount)
 
 
 def sum_of(bill: Bill, rates: Rates, region: str, model: ProvisioningModel) -> Decimal | None:

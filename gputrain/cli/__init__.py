@@ -6,6 +6,7 @@ document. `gputrain.cli.output.Exit` lists the exit statuses.
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -56,9 +57,14 @@ def _run(words: list[str]) -> int:
     except KeyboardInterrupt as stop:
         click.echo(f"\n{stop}".rstrip(), err=True)
         return Exit.INTERRUPTED
-    except BrokenPipeError:  # as in `gputrain jobs | head`
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing fails at the exit
-        return Exit.OK
+        if error.errno == errno.EPIPE:  # as in `gputrain jobs | head`
+            return Exit.OK
+        click.echo(f"error: nothing more can be written: {error.strerror}", err=True)
+        return Exit.AGAIN
     except Exception as error:
         from gputrain.errors import GputrainError
 

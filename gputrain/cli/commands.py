@@ -221,6 +221,7 @@ def submit(
 
 def _follow(job: Job, *, timeout: str | None = None, cancels: bool = False) -> Exit:
     """Show a job's log until it ends; raise what it failed with."""
+    from gputrain.errors import JobFailedError
     from gputrain.lifecycle import State
 
     is_piped = not (sys.stdout.isatty() and sys.stderr.isatty())
@@ -230,7 +231,12 @@ def _follow(job: Job, *, timeout: str | None = None, cancels: bool = False) -> E
     if is_json():
         print_json(job.to_dict())
         return Exit.OK if job.state is State.SUCCEEDED else Exit.JOB
-    job.result()
+    try:
+        job.result()
+    except JobFailedError as error:
+        if not is_piped:  # the log above ends with them
+            error.traceback, error.last_lines = "", ()
+        raise
     if is_piped:
         note(str(job.table))
     else:

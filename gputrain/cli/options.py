@@ -29,11 +29,7 @@ STATES = ("queued", "provisioning", "running", "interrupted", "stopping", "succe
 
 
 def synonym(option: str) -> str:
-    """Our option for what other launchers call it; empty where it is none of theirs.
-
-    >>> synonym("--preemptible"), synonym("--num_gpus"), synonym("--nosuch")
-    ('--provisioning-model spot', '--gpu H100:2', '')
-    """
+    """Our option for what other launchers call it; empty where it is none of theirs."""
     from gputrain.spec.types import SYNONYMS  # only after a slip: it takes long to load
 
     name, equals, value = SYNONYMS.get(option.strip("-").replace("-", "_"), "").partition("=")

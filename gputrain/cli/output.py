@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +16,7 @@ import click
 from gputrain.cli.options import FLAGS
 
 if TYPE_CHECKING:
-    from gputrain.errors import FieldError, GputrainError
+    from gputrain.errors import GputrainError
 
 Json = Mapping[str, Any]
 
@@ -111,12 +112,18 @@ def print_json(document: Json, *, indent: int | None = 2) -> None:
 
 def print_error(error: GputrainError, *, as_json: bool) -> Exit:
     """Write an error, to stderr for people or as the document for programs; its exit status."""
+    import attrs
+
+    from gputrain.text import sanitize
+
     if as_json:
         print_json(error_document(error))
         return Exit.of(error)
     text = str(error)
     for fault in getattr(error, "faults", ()):
-        text = text.replace(str(fault), _fault_line(fault))
+        flag = FLAGS.get(fault.field, fault.field)
+        text = text.replace(str(fault), str(attrs.evolve(fault, field=flag, fix=in_flags(fault.fix))))
+    text = text.replace(fix := sanitize(error.fix), in_flags(fix))
     is_coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     word = click.style("error:", fg="red", bold=True) if is_coloured else "error:"
     click.echo(f"{word} {text}", err=True)
@@ -131,11 +138,6 @@ def error_document(error: GputrainError) -> Json:
     return {"error": {**facts, "faults": plain(list(getattr(error, "faults", ())))}}
 
 
-def _fault_line(fault: FieldError) -> str:
-    """What is wrong with a field, by the option that gives it: ``--num-nodes: 0 is not valid. ...``."""
-    import attrs
-
-    flag = FLAGS.get(fault.field)
-    if flag is None:
-        return str(fault)
-    return str(attrs.evolve(fault, field=flag, fix=fault.fix.replace(f"{fault.field}=", f"{flag} ")))
+def in_flags(fix: str) -> str:
+    """A fix as it is typed here: ``--num-nodes 2`` for ``num_nodes=2``."""
+    return re.sub(rf"\b({'|'.join(FLAGS)})=(?=['\w])", lambda found: f"{FLAGS[found[1]]} ", fix)

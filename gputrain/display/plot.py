@@ -37,22 +37,14 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def short(value: float) -> str:
-    """A number for a table.
-
-    >>> short(0.25), short(20_000), short(float("nan")), short(10**400)
-    ('0.25', '20,000', 'nan', '1.000e+400')
-    """
+    """A number for a table."""
     if abs(value) >= LARGEST and value not in (math.inf, -math.inf):
         return f"{Decimal(value):.4g}"
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def sparkline(values: Iterable[float], *, width: int = 24) -> str:
-    """Numbers as one line of bars; those that are not finite are left out.
-
-    >>> sparkline([1, 2, 3, 4])
-    '▁▃▆█'
-    """
+    """Numbers as one line of bars; those that are not finite are left out."""
     finite = list(filter(is_number, values))
     if not finite:
         return ""

@@ -36,20 +36,12 @@ from the right."""
 
 
 def cut(text: str, most: int = LONGEST_CELL) -> str:
-    """The text, or its beginning.
-
-    >>> cut("gradient_norm", 9)
-    'gradient…'
-    """
+    """The text, or its beginning."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def cut_middle(text: str, most: int) -> str:
-    """The text, or its beginning and its end.
-
-    >>> cut_middle("sha256:0123456789abcdef", 13)
-    'sha256…abcdef'
-    """
+    """The text, or its beginning and its end."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
 

@@ -178,7 +178,8 @@ def bucket(client: GoogleClient, home: BucketPrefix | None, region: str) -> Prob
         except (PermissionDeniedError, RequestError) as error:
             if getattr(error, "permission", "") == "storage.buckets.list":  # we may not see whose it is
                 raise
-            yield failed(f"{error.what}: {error.why}", error.fix)
+            why = "it is not there" if isinstance(error, MissingError) else f"{error.what}: {error.why}"
+            yield failed(why, error.fix)
         else:
             yield ok(f"ours, in {region}" if region else "ours")
 

@@ -10,7 +10,7 @@ import attrs
 
 from gputrain.doctor.report import Check, Probe, failed, ok
 from gputrain.errors import ProviderError
-from gputrain.google import Api, GoogleClient
+from gputrain.google import Api, GoogleClient, MissingError
 from gputrain.google.forms import Json, texts
 from gputrain.retry import PATIENT
 
@@ -95,7 +95,10 @@ def permissions(
         here = [one for one in needed if one.on is on]
 
         def run() -> Iterator[Check]:
-            held = held_permissions(client, on, name, [one.name for one in here])
+            try:
+                held = held_permissions(client, on, name, [one.name for one in here])
+            except MissingError:
+                return  # a bucket or an account that is not there has a check of its own
             for one in here:
                 yield _check(client, one, name, one.name in held)
 
@@ -133,11 +136,7 @@ def _check(client: GoogleClient, needed: Permission, name: str, is_held: bool) -
 
 
 def owner_of(account: str, project: str) -> str:
-    """The project that a service account belongs to, by its e-mail; ``project`` where that does not say.
-
-    >>> owner_of("train@their-project.iam.gserviceaccount.com", "my-project")
-    'their-project'
-    """
+    """The project that a service account belongs to, by its e-mail; ``project`` where that does not say."""
     name, _, rest = account.partition("@")[2].partition(".")
     return name if rest == "iam.gserviceaccount.com" else project
 

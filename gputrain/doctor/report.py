@@ -35,7 +35,7 @@ _NAMED = 2
 
 
 class Finding(enum.Enum):
-    """How one check ended."""
+    """How one check ended, the gravest first."""
 
     FAULT = "fault"
     """A job would fail over it."""
@@ -73,7 +73,7 @@ def failed(why: str, fix: str = "", *, subject: str = "", is_certain: bool = Tru
 
 def unknown(why: str, *, subject: str = "") -> Check:
     """It could not be checked."""
-    return Check(subject=subject, finding=Finding.UNKNOWN, why=why)
+    return failed(why, subject=subject, is_certain=False)
 
 
 def _sorted(checks: Iterable[Check]) -> tuple[Check, ...]:
@@ -126,10 +126,10 @@ class Checks:
     @property
     def summary(self) -> str:
         """``2 faults, 1 unknown, 14 ok``; a fault that several backends meet is one."""
-        counts = [(len(self._found(finding)), finding.value) for finding in Finding]
-        counts[0] = (len({(one.subject, one.why) for one in self.faults}), Finding.FAULT.value)
-        words = [f"{count} {word}{'s' * (word == 'fault' and count != 1)}" for count, word in counts if count]
-        return ", ".join(words) or "nothing to check"
+        faults = len({(one.subject, one.why) for one in self.faults})
+        counts = {"faults" if faults > 1 else "fault": faults}
+        counts |= {"unknown": len(self.unknowns), "ok": len(self._found(Finding.OK))}
+        return ", ".join(f"{n} {word}" for word, n in counts.items() if n) or "nothing to check"
 
     @property
     def table(self) -> Table:
@@ -158,11 +158,10 @@ class Checks:
     def __rich_console__(self, console: Any, options: Any) -> Any:
         from rich.text import Text
 
-        for line in self._lines(options.max_width):
-            yield Text(line, overflow="fold")
+        yield from (Text(line, overflow="fold") for line in self._lines(options.max_width))
 
-    def _lines(self, width: int = 0) -> Iterator[str]:
-        """The report; with a width, lines are wrapped, and rows that are ok cut to one line."""
+    def _lines(self, width: int = 10_000) -> Iterator[str]:
+        """The report in lines of a width; a row that is ok is cut to one line."""
         yield f"Doctor: {self.summary}"
         rows = tuple(self._folded())
         finding = max((len(one.finding.value) for one in rows), default=0)
@@ -170,14 +169,14 @@ class Checks:
         for one in rows:
             head = sanitize(f"{one.finding.value:{finding}}  {one.backend:{backend}}  ")
             text = sanitize(f"{one.subject}: {one.why}" if one.why else one.subject)
-            if one.finding is Finding.OK and width:
+            if one.finding is Finding.OK:
                 text = cut(text, max(width - len(head), 20))
-            yield from _wrapped(head + text, width)
+            yield from _wrapped(head + text, width, indent=len(head) if width > 2 * len(head) else 2)
         for title, is_command in (("To fix:", False), ("Run:", True)):
             fixes = [fix for fix in self.fixes if fix.startswith(_PROGRAMS) is is_command]
-            if fixes:
-                yield from ("", title)
-                yield from (f"  {line}" for fix in fixes for line in _wrapped(fix, width - 2))
+            yield from ("", title) if fixes else ()
+            for fix in fixes:
+                yield from (f"  {line}" for line in _wrapped(fix, width - 2, end=" \\" * is_command))
 
     def _found(self, finding: Finding) -> tuple[Check, ...]:
         return tuple(one for one in self.checks if one.finding is finding)
@@ -186,12 +185,12 @@ class Checks:
         """One check for those that say the same, with all their backends and subjects."""
         same: dict[object, list[Check]] = {}
         for one in self.checks:
-            by = one.why if one.finding is Finding.UNKNOWN else (one.subject, one.why)
+            by: object = one.why if one.finding is Finding.UNKNOWN else (one.subject, one.why)
             by = one.group if one.finding is Finding.OK and one.group else by
             same.setdefault((one.finding, by), []).append(one)
-        for alike in same.values():
-            first, subjects = alike[0], list(dict.fromkeys(one.subject for one in alike))
-            backend = ", ".join(dict.fromkeys(one.backend for one in alike))
+        for first, *others in same.values():
+            subjects = list(dict.fromkeys(one.subject for one in (first, *others)))
+            backend = ", ".join(dict.fromkeys(one.backend for one in (first, *others)))
             more = f" and {len(subjects) - _NAMED} more" if len(subjects) > _NAMED else ""
             subject, why = ", ".join(subjects[:_NAMED]) + more, first.why
             if first.finding is Finding.OK and first.group and len(subjects) > 1:
@@ -199,13 +198,14 @@ class Checks:
             yield attrs.evolve(first, backend=backend, subject=subject, why=why)
 
 
-def _wrapped(fix: str, width: int) -> list[str]:
-    """The lines of a fix, none wider than ``width`` (0 or less: one line); a command can still be copied."""
-    if len(fix) <= width or width <= 0 or fix.startswith("'"):  # a path in quotes is not broken
-        return [fix]
-    end = " \\" if fix.startswith(_PROGRAMS) else ""
+def _wrapped(text: str, width: int, *, indent: int = 2, end: str = "") -> list[str]:
+    """Lines no wider than ``width``; ``end`` stands behind each but the last, so that a command is one."""
+    if len(text) <= width or text.startswith("'"):  # a path in quotes is not broken
+        return [text]
     room = max(width - len(end), 20)
-    lines = textwrap.wrap(fix, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, room, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
     return [*(line + end for line in lines[:-1]), lines[-1]]
 
 
@@ -241,7 +241,7 @@ def _run(probe: Probe, after: str) -> list[Check]:
 
 def _from_error(probe: Probe, error: GputrainError) -> Check:
     """The check that an error stands for, in one line."""
-    subject, unreached = probe.subject, error.unreached if isinstance(error, TransientError) else ""
+    unreached = error.unreached if isinstance(error, TransientError) else ""
     if unreached:  # one fault, or one unknown, for everything at that address
         is_fault = probe.is_needed or leads_here(unreached)
         return failed(" ".join(error.why.split()), error.fix, subject=unreached, is_certain=is_fault)
@@ -256,7 +256,7 @@ def _from_error(probe: Probe, error: GputrainError) -> Check:
         case MissingError():
             fix = ""  # what is missing has a check of its own
     text = " ".join((why if is_certain else f"could not be checked: {why}").split())
-    return failed(text, fix, subject=subject, is_certain=is_certain)
+    return failed(text, fix, subject=probe.subject, is_certain=is_certain)
 
 
 def code(spec: TrainingSpec | None, *, installed: bool) -> tuple[Probe, ...]:
@@ -265,16 +265,11 @@ def code(spec: TrainingSpec | None, *, installed: bool) -> tuple[Probe, ...]:
     Args:
         installed: as for `gputrain.code.resolve`.
     """
-    if spec is None:
-        return ()
 
-    def run() -> Iterator[Check]:
+    def run(spec: TrainingSpec) -> Iterator[Check]:
         try:
-            source = resolve(spec, installed=installed)
+            yield ok(resolve(spec, installed=installed).folder)
         except SpecError as error:
-            for one in error.faults:
-                yield failed(f"{one.field} {one.value}: {one.expected}", one.fix)
-        else:
-            yield ok(source.folder)
+            yield from (failed(f"{one.field} {one.value}: {one.expected}", one.fix) for one in error.faults)
 
-    return (Probe(subject=f"code of {spec.title}", run=run),)
+    return () if spec is None else (Probe(subject=f"code of {spec.title}", run=partial(run, spec)),)

@@ -25,9 +25,6 @@ def shares(max_cost: float, held: Sequence[float | None], new: int) -> tuple[flo
 
     Raises:
         RequestError: the limit cannot be kept.
-
-    >>> shares(10.0, [4.0], 2)
-    (3.0, 3.0)
     """
     unknown = held.count(None)
     taken = math.fsum(one for one in held if one is not None)

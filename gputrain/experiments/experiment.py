@@ -17,7 +17,7 @@ from gputrain.code.function import check_call
 from gputrain.concurrency import gather
 from gputrain.display.live import ProgressWord, View, choose
 from gputrain.display.table import TableDisplay
-from gputrain.errors import FieldError, GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
+from gputrain.errors import GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
 from gputrain.experiments.budget import TO_RETRY, may_cost, used_usd
 from gputrain.experiments.comparison import Comparison
 from gputrain.experiments.points import SHOWN_FAULTS, Arguments, Point, arguments_of, read_points
@@ -46,22 +46,10 @@ _LIMITS = {
 }
 
 
-class Planned(Protocol):
-    """What an experiment needs of a plan."""
-
-    @property
-    def faults(self) -> tuple[FieldError, ...]: ...
-
-    @property
-    def best(self) -> Candidate: ...
-
-    def check_fits(self) -> None: ...
-
-
 class Submits(Protocol):
-    """What an experiment needs of its trainer."""
+    """What an experiment needs of its trainer, which is of a higher layer."""
 
-    def plan(self, entry: TrainingSpec) -> Planned: ...
+    def plan(self, entry: TrainingSpec) -> Any: ...
 
     def submit(
         self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
@@ -104,13 +92,13 @@ class Experiment(Comparison):
         store: ExperimentStore,
         record: ExperimentRecord,
         base: TrainingSpec,
-        plan: Planned | None,
+        best: Candidate | None,
         refusal: RequestError | None = None,
     ) -> None:
         """Begin to submit what is missing.
 
         Args:
-            plan: from which to read how many jobs may run at a time, where the record does not say.
+            best: where jobs would run, which says how many may run at a time where the record does not.
             refusal: why nothing can be submitted from here; jobs are watched.
         """
         super().__init__(())
@@ -134,12 +122,14 @@ class Experiment(Comparison):
         for n, job in jobs.items():
             job.point = self.points[n]
         running = sum(not job.state.is_terminal for job in jobs.values())
-        limit = concurrency_limit(record.max_parallel, plan.best if plan else None, running)
+        limit = concurrency_limit(record.max_parallel, best, running)
         self._runner = Runner(self._submit, limit, self._ended)
         # who submitted a queued job may have died: submitting it again finds it, or starts it
         queued = [] if refusal else [n for n, job in jobs.items() if job.state is State.QUEUED]
-        missing = [n for n in range(len(ids)) if n not in jobs]
-        self._runner.start({n: job for n, job in jobs.items() if n not in queued}, [*queued, *missing])
+        for n, job in jobs.items():
+            if n not in queued:
+                self._runner.watch(n, job)
+        self._runner.add([*queued, *(n for n in range(len(ids)) if n not in jobs)])
         if store.is_cancelled():
             self._runner.drop_queue(_cancelled())
 
@@ -195,9 +185,9 @@ class Experiment(Comparison):
     def as_completed(
         self, timeout: float | str | timedelta | None = None, *, stop: StopEvent | None = None
     ) -> Iterator[Job]:
-        """Each job as it ends, first those that have. A point without a job is in `results` only.
+        """Each job as it ends, first those that have; also those that `retry_failed` submits meanwhile.
 
-        A job that `retry_failed` submits meanwhile, also inside the loop, comes as well when it ends.
+        A point without a job is in `results` only.
 
         Args:
             timeout: seconds, ``"2h"`` or a timedelta, after which to stop waiting.
@@ -373,11 +363,7 @@ def map_points(
 ) -> Experiment:
     """The experiment of that name, with its record written before any job is submitted.
 
-    Raises:
-        SpecError: with all faults of the points, the code, the name and the limits.
-        ConflictError: the name is that of an experiment with another spec, or with other arguments.
-        RequestError: the limit on what they cost together cannot be kept.
-        NoFitError: nothing on offer has the shape.
+    Errors as of `Trainer.map`.
     """
     points = read_points(over)
     limits: dict[str, Any] = {"name": name, "max_parallel": max_parallel, "max_cost": max_cost}
@@ -393,7 +379,7 @@ def map_points(
     _check_calls(base, entries)
     spec = spec_of(base, f"{base.title}.py")
     asked = ExperimentRecord(spec=spec, entries=entries, is_function=is_function, **limits)
-    plans: list[Planned] = []
+    plans: list[Any] = []
 
     def costs(record: ExperimentRecord) -> list[float | None]:
         found = {job.id: job for job in trainer.jobs(name=name)} if record.entries else {}
@@ -418,7 +404,7 @@ def map_points(
 
     store = ExperimentStore(documents, name)
     record = store.change(join)
-    return Experiment(trainer, store, record.only(points), base, plans[-1])
+    return Experiment(trainer, store, record.only(points), base, plans[-1].best)
 
 
 def resume(trainer: Submits, documents: DocumentStore, name: str) -> Experiment:
@@ -436,8 +422,8 @@ def resume(trainer: Submits, documents: DocumentStore, name: str) -> Experiment:
             fix="run the script with its trainer.map(...) again: it submits what is missing, once",
         )
         return Experiment(trainer, store, record, base, None, refusal)
-    plan = None if record.max_parallel else trainer.plan(base)
-    return Experiment(trainer, store, record, base, plan)
+    best = None if record.max_parallel else trainer.plan(base).best
+    return Experiment(trainer, store, record, base, best)
 
 
 def _check_calls(base: TrainingSpec, entries: Iterable[Entry]) -> None:

@@ -90,11 +90,7 @@ def canonical(point: Point) -> str:
 
 
 def words(point: Point) -> str:
-    """A point for people.
-
-    >>> words({"lr": 0.0003, "layers": [4, 8], "name": "a b"})
-    'lr=0.0003 layers=[4, 8] name=a b'
-    """
+    """A point for people."""
     return " ".join(f"{name}={word(value)}" for name, value in point.items())
 
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from gputrain.entrypoint import host
 from gputrain.errors import (
@@ -55,7 +55,6 @@ class Runner:
         self.jobs: dict[int, Job] = {}
         self.errors: dict[int, GputrainError] = {}
         """Why points have no job."""
-        self.stop = threading.Event()
         self.is_closed = False
         self._submit, self._limit, self._ended = submit, limit, ended
         self._queue: deque[int] = deque()
@@ -63,14 +62,9 @@ class Runner:
         self._rests_until = 0.0
         self._running: dict[int, Job] = {}
         self._drops: list[Callable[[], object]] = []
+        self._stop = threading.Event()
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
-
-    def start(self, jobs: Mapping[int, Job], points: Sequence[int]) -> None:
-        """Watch the jobs, and submit the points."""
-        for number, job in jobs.items():
-            self._watch(number, job)
-        self.add(points)
 
     def add(self, points: Sequence[int]) -> None:
         """Submit points, or submit them again, after all others."""
@@ -79,13 +73,13 @@ class Runner:
                 for known in (self.jobs, self.errors, self._running, self._tries):
                     known.pop(number, None)
             self._queue.extend(points)
-            if self._queue and self._thread is None and not self.stop.is_set():
+            if self._queue and self._thread is None and not self._stop.is_set():
                 self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
                 self._thread.start()
 
     def drop_queue(self, error: GputrainError) -> None:
         """End the points that have no job yet, and wait for the one that is being submitted."""
-        self.stop.set()
+        self._stop.set()
         with self._changed:
             dropped, self._queue = list(self._queue), deque()
             self._changed.notify_all()
@@ -97,13 +91,36 @@ class Runner:
 
     def close(self) -> None:
         """Submit nothing more, and stop watching; the jobs keep running."""
-        self.stop.set()
+        self._stop.set()
         with self._changed:
             self.is_closed = True
             self._changed.notify_all()
-            drops = list(self._drops)
-        for drop in drops:
-            drop()
+            for drop in self._drops:
+                drop()
+
+    def watch(self, number: int, job: Job) -> None:
+        """Take a job for the point's, and call ``ended`` when it ends."""
+
+        def looked(error: Exception | None) -> None:
+            # a job that cannot be read may still run, and keeps its place; the watcher logs why
+            if job.state.is_terminal or isinstance(error, JobLostError):
+                self._release(number, job)
+
+        with self._changed:
+            self.jobs[number] = self._running[number] = job
+            if not job.state.is_terminal and not self.is_closed:
+                self._drops.append(WATCHER.watch(job, looked))
+        if job.state.is_terminal:
+            self._release(number, job)
+
+    def _release(self, number: int, job: Job) -> None:
+        with self._changed:
+            if self._running.get(number) is not job:  # it is retried already
+                return
+            del self._running[number]
+            self._rests_until = 0.0
+            self._changed.notify_all()
+        self._ended(number, job)
 
     def _run(self) -> None:
         while (number := self._next()) is not None:
@@ -111,7 +128,7 @@ class Runner:
 
     def _try(self, number: int) -> None:
         try:
-            self._watch(number, self._submit(number, self.stop))
+            self.watch(number, self._submit(number, self._stop))
         except (*NO_ROOM, StoppedError) as error:
             self._again_later(number, error)
         except GputrainError as error:
@@ -122,7 +139,7 @@ class Runner:
     def _next(self) -> int | None:
         """The next point once there is room for it; None: there are no more, and the thread ends."""
         with self._changed:
-            while self._queue and not self.stop.is_set():
+            while self._queue and not self._stop.is_set():
                 rest_s = self._rests_until - time.monotonic()
                 if len(self._running) < self._limit and rest_s <= 0:
                     return self._queue.popleft()
@@ -135,39 +152,12 @@ class Runner:
         is_busy = isinstance(error, StoppedError) and bool(error.uri)
         is_passing = isinstance(error, TransientError) and self._tries[number] < MOST_TRIES
         with self._changed:
-            if (is_busy or self._running or is_passing) and not self.stop.is_set():
+            if (is_busy or self._running or is_passing) and not self._stop.is_set():
                 self._queue.append(number)
                 self._rests_until = time.monotonic() + (BUSY_S if is_busy else AGAIN_S)
                 log.info("a point waits for room: %s", error.what)
                 return
         self._fail(number, error)
-
-    def _watch(self, number: int, job: Job) -> None:
-        with self._changed:
-            self.jobs[number] = self._running[number] = job
-        if job.state.is_terminal:
-            self._release(number, job)
-            return
-        drop = WATCHER.watch(job, lambda error: self._looked(number, job, error))
-        with self._changed:
-            self._drops.append(drop)
-            is_closed = self.is_closed
-        if is_closed:
-            drop()
-
-    def _looked(self, number: int, job: Job, error: Exception | None) -> None:
-        # a job that cannot be read may still run, and keeps its place; the watcher logs why
-        if job.state.is_terminal or isinstance(error, JobLostError):
-            self._release(number, job)
-
-    def _release(self, number: int, job: Job) -> None:
-        with self._changed:
-            if self._running.get(number) is not job:  # it is retried already
-                return
-            del self._running[number]
-            self._rests_until = 0.0
-            self._changed.notify_all()
-        self._ended(number, job)
 
     def _fail(self, number: int, error: GputrainError) -> None:
         self.errors[number] = error

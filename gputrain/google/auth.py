@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import google.auth
-import google.auth.credentials
+from google.auth.credentials import with_scopes_if_required
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession, Request
 from requests import Session
 from requests.adapters import HTTPAdapter
 
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 CONNECTIONS = 64
 """That are kept open: as many as threads."""
 
@@ -23,9 +23,9 @@ def find_credentials(given: Any) -> Any:
         google.auth.exceptions.DefaultCredentialsError: there are none.
     """
     if given is not None:
-        return google.auth.credentials.with_scopes_if_required(given, [SCOPE])
+        return with_scopes_if_required(given, SCOPES)
     try:
-        return google.auth.default(scopes=[SCOPE])[0]
+        return google.auth.default(scopes=SCOPES)[0]
     except GoogleAuthError:
         raise
     except Exception as error:  # it reads a key file without care: a folder, [] (2.62.2)

@@ -23,7 +23,7 @@ import attrs
 
 from gputrain.errors import AuthError
 from gputrain.google.cache import LONGEST_S, Cache
-from gputrain.google.endpoints import GOOGLE, OURS, Api, check_address, check_region, is_googles
+from gputrain.google.endpoints import GOOGLE, OURS, Api, check_address, check_region
 from gputrain.google.errors import UnclearError, google_errors, response_error, to_error, unlike_google
 from gputrain.google.forms import Json, mappings
 from gputrain.google.listing import Listing, missing_of
@@ -90,12 +90,12 @@ class GoogleClient:
 
         with self._lock, google_errors("find credentials"):
             if self._found_credentials is None:
-                found = find_credentials(self.credentials)
+                found, storage = find_credentials(self.credentials), self.url(Api.STORAGE)
                 universe = found.universe_domain
-                if universe != OURS and is_googles(self.url(Api.STORAGE)):
+                if universe != OURS and f".{OURS}" in storage:
                     raise AuthError(
                         f"credentials of {universe} are not for {OURS}",
-                        why=f"their token would go to {self.url(Api.STORAGE)}",
+                        why=f"their token would go to {storage}",
                         fix=f"give endpoints=gputrain.google.Endpoints(...) with the addresses of {universe}",
                     )
                 self._found_credentials = found
@@ -162,11 +162,7 @@ class GoogleClient:
     ) -> T:
         """What a call of an official client returns, retried under a policy, its errors as gputrain's.
 
-        Args:
-            action: what is being done, for the message: ``"create the job"``.
-            policy: what is repeated; a client's own retries are to be off.
-            place: the zone or region that is asked.
-            errors: makes gputrain's errors of the client's.
+        The client's own retries are to be off. ``action`` and ``place`` are for the error's text.
         """
 
         def once() -> T:
@@ -197,16 +193,11 @@ class GoogleClient:
         headers: Mapping[str, str] | None = None,
         as_json: bool = False,
     ) -> Any:
-        """The response to an HTTP call with our credentials, as `requests` gives it.
+        """The response to an HTTP call with our credentials, as `requests` gives it; errors as of `tried`.
 
         Args:
-            action: what is being done, for the error's text.
-            policy: what is repeated.
             params: those that are empty are not sent.
             as_json: return the JSON object in the response; any other body is unclear, and so repeated.
-
-        Raises:
-            AccessError, RequestError, CapacityError, TransientError, ProviderError: as Google reports.
         """
         sent = {name: value for name, value in (params or {}).items() if value not in ("", None)}
         session = self.session()
@@ -229,13 +220,11 @@ class GoogleClient:
 
     def get(self, url: str, *, policy: Policy = READ, **options: Any) -> Json:
         """Read a JSON object. Arguments and errors as of `request`."""
-        body: Json = self.request("GET", url, policy=policy, as_json=True, **options)
-        return body
+        return self.request_json("GET", url, policy=policy, **options)
 
     def post(self, url: str, *, policy: Policy = ONCE, **options: Any) -> Json:
         """Create or do something. Arguments and errors as of `request`."""
-        body: Json = self.request("POST", url, policy=policy, as_json=True, **options)
-        return body
+        return self.request_json("POST", url, policy=policy, **options)
 
     def list_all(
         self,
@@ -263,10 +252,8 @@ class GoogleClient:
             held, lacks = read(body) if read else (mappings(body.get(items)), missing_of(body))
             found += held
             missing += lacks
-            before, token = token, str(body.get("nextPageToken") or "")
-            if token and token == before:  # it leads nowhere, and the rest is not known
-                missing.append("pages after one that repeats itself")
-            if token in ("", before):
+            token = str(body.get("nextPageToken") or "")
+            if not token:
                 return Listing(tuple(found), tuple(dict.fromkeys(missing)))
 
 
@@ -277,21 +264,21 @@ def _json_of(response: Any, action: str) -> Json:
     except (ValueError, RecursionError):
         body = response.text[:200]
     if not isinstance(body, dict):
-        came = f"text beginning {body[:40]!r}" if isinstance(body, str) else type(body).__name__
-        what = f"could not {action}: the answer is not what was asked for"
-        raise unlike_google(what, f"a JSON object was due, {came} came", raw=redacted(body))
+        raise _not_an_object(f"could not {action}: ", body)
     return body
 
 
-def _check_for_client(response: Any, *_: Any, **__: Any) -> None:
-    """Raise what Google's clients read without care: they expect an object, and take ``[]`` for a message.
+def _not_an_object(what: str, body: Any) -> UnclearError:
+    came = f"text beginning {body[:40]!r}" if isinstance(body, str) else type(body).__name__
+    why = f"a JSON object was due, {came} came"
+    return unlike_google(f"{what}the answer is not what was asked for", why, raw=redacted(body))
 
-    A 401 is left to google-auth, which gets another token.
-    """
+
+def _check_for_client(response: Any, *_: Any, **__: Any) -> None:
+    """Raise what Google's clients read without care; a 401 is google-auth's, which gets another token."""
     from google.api_core.exceptions import from_http_status
 
     if response.status_code >= 300 and response.status_code != 401:
         raise from_http_status(response.status_code, "", response=response)
     if response.status_code < 300 and not response.content.lstrip().startswith(b"{"):
-        why = f"a JSON object was due, {response.text[:40]!r} came"
-        raise unlike_google("the answer is not what was asked for", why)
+        raise _not_an_object("", response.text)

@@ -147,19 +147,15 @@ def _parts(name: str) -> dict[str, str]:
 
 
 def zone_of(name: str) -> str:
-    """The zone in a reservation's full name; empty where it names none, as ``any`` does.
-
-    >>> zone_of("projects/p/zones/z/reservations/r"), zone_of("any")
-    ('z', '')
-    """
+    """The zone in a reservation's full name; empty where it names none, as ``any`` does."""
     return _parts(name).get("zone", "")
 
 
 def affinity_value(name: str) -> str:
     """A reservation as Compute Engine's ``reservationAffinity`` takes it, which has no zone in it.
 
-    >>> affinity_value("projects/p/zones/z/reservations/r/reservationBlocks/b"), affinity_value("r")
-    ('projects/p/reservations/r/reservationBlocks/b', 'r')
+    >>> affinity_value("projects/p/zones/z/reservations/r/reservationBlocks/b")
+    'projects/p/reservations/r/reservationBlocks/b'
 
     Source: compute v1, ReservationAffinity.values, and "Consume a reserved instance", read 2026-11-22.
     """

@@ -5,22 +5,22 @@ from __future__ import annotations
 import enum
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 
 import attrs
 
-from gputrain.fields import Field, invalid
+from gputrain.fields import Field, invalid, reader
 
 _ADDRESS = re.compile(
     r"(?ai)(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)"
-    r"(?::(?P<port>\d{1,5}))?(?P<path>(?:/[\w.~-]+)*)/?"
+    r"(?P<port>:\d{1,5})?(?P<path>(?:/[\w.~-]+)*)/?"
 )
 OURS = "googleapis.com"
 """Google's own universe; partners of Google's run others."""
 _HOLDS_TOKEN = "/_emulator/as/"  # noqa: S105  # what stands before it in an emulator's address
-_REGION = re.compile(r"[a-z0-9-]{0,63}")
 
 
 @attrs.frozen
@@ -30,6 +30,7 @@ class Address:
     scheme: str
     host: str
     port: str
+    """``:443``, or empty."""
     path: str
 
     @classmethod
@@ -39,34 +40,23 @@ class Address:
         Raises:
             ValueError: a login, a query, a backslash or anything else stands in it that two readers could
                 take for two different hosts.
-
-        >>> Address.parse("http://127.0.0.1:18080/").text
-        'http://127.0.0.1:18080'
         """
         found = _ADDRESS.fullmatch(text)
         if found is None:
             raise ValueError(text)
-        return cls(found["scheme"].lower(), found["host"].lower(), found["port"] or "", found["path"] or "")
+        return cls(found["scheme"].lower(), found["host"].lower(), found["port"] or "", found["path"])
 
     @property
     def text(self) -> str:
         """The address, written anew from its parts."""
-        return f"{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}{self.path}"
+        return f"{self.scheme}://{self.host}{self.port}{self.path}"
 
     @property
     def is_here(self) -> bool:
         """Whether the host is this machine, by its address and not by how its name begins."""
-        try:
+        with suppress(ValueError):
             return self.host == "localhost" or ip_address(self.host.strip("[]")).is_loopback
-        except ValueError:
-            return False
-
-
-def _parse(url: str) -> Address | None:
-    try:
-        return Address.parse(url)
-    except ValueError:
-        return None
+        return False
 
 
 @lru_cache(maxsize=64)
@@ -80,22 +70,19 @@ def check_address(name: str, address: str) -> None:
     Raises:
         SpecError: it is no such address.
     """
-    found = _parse(address.replace("{region}", "region").replace("{host}", "host"))
-    if address and not (found and (found.scheme == "https" or found.is_here)):
+    with suppress(ValueError):
+        found = Address.parse(address.replace("{region}", "region").replace("{host}", "host"))
+        if found.scheme == "https" or found.is_here:
+            return
+    if address:
         fix = "write https://host, and no login: tokens are sent there"
         raise invalid(f"endpoints.{name}", address, "https://host, or http://127.0.0.1:port", fix)
 
 
 def check_region(region: str) -> None:
     """Refuse what is no region, as an address begins with it: a token would go to whatever it names."""
-    if not _REGION.fullmatch(region):
+    if not re.fullmatch(r"[a-z0-9-]{0,63}", region):
         raise invalid("region", region, "a region's name", "copy job.uri unchanged")
-
-
-def is_googles(address: str) -> bool:
-    """Whether an address is in Google's own universe, whose tokens alone may go there."""
-    found = _parse(address)
-    return found is not None and found.host.endswith(f".{OURS}")
 
 
 class Api(enum.Enum):
@@ -148,29 +135,18 @@ class Endpoints:
 
 
 GOOGLE = Endpoints()
-
-
-def _addresses(value: Any) -> Any:
-    if not any(isinstance(getattr(value, api.value, None), str) for api in Api):
-        raise ValueError
-    return value
-
-
-def _signing(value: Any) -> Any:
-    if isinstance(value, type) or not all(hasattr(value, name) for name in ("before_request", "refresh")):
-        raise ValueError
-    return value
-
-
 ROWS = {
     "endpoints": Field(
-        _addresses, "addresses of Google's APIs, as Endpoints of gputrain.google holds them",
+        reader(lambda value: any(isinstance(getattr(value, one.value, None), str) for one in Api)),
+        "addresses of Google's APIs, as Endpoints of gputrain.google holds them",
         "leave it out for Google's own; gputrain.emulator serves others",
     ),
     "credentials": Field(
-        _signing, "credentials of google.auth", "leave it out for those of google.auth.default()"
+        reader(lambda value: not isinstance(value, type) and hasattr(value, "before_request")),
+        "credentials of google.auth",
+        "leave it out for those of google.auth.default()",
     ),
-}  # fmt: skip
+}
 """How both arguments are read: each may be of anybody's make."""
 
 
@@ -206,8 +182,10 @@ def reach(url: str) -> dict[str, Any]:
 
 def leads_here(url: str) -> bool:
     """Whether an address is one of this machine and nothing else, as an emulator's is."""
-    found = _parse(url)
-    return found is not None and found.scheme == "http" and found.is_here and not found.path
+    with suppress(ValueError):
+        found = Address.parse(url)
+        return found.scheme == "http" and found.is_here and not found.path
+    return False
 
 
 def emulator_of(endpoints: Any) -> str:
@@ -217,9 +195,5 @@ def emulator_of(endpoints: Any) -> str:
 
 
 def on_trial(address: str) -> str:
-    """A word for what shows jobs of an emulator; nothing where there is none.
-
-    >>> on_trial("http://127.0.0.1:18080")
-    ' (emulator: http://127.0.0.1:18080)'
-    """
+    """A word for what shows jobs of an emulator; nothing where there is none."""
     return f" (emulator: {address})" if address else ""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import ssl
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -139,7 +138,8 @@ class Rule:
     @property
     def scope(self) -> Scope:
         """How far it reaches."""
-        return self.facts.get("scope", self.error.scope)  # type: ignore[no-any-return]
+        scope: Scope = self.facts.get("scope", self.error.scope)
+        return scope
 
     @property
     def try_elsewhere(self) -> bool:
@@ -377,6 +377,7 @@ RULES: tuple[Rule, ...] = (
 )
 # fmt: on
 _BY_NAME = {rule.name: rule for rule in RULES}
+_UNTRUSTED = re.compile(r"SSLCertVerification|CERTIFICATE_VERIFY_FAILED|\[X509|TLS CA certificate bundle")
 _QUOTED = re.compile(r"\b(?:CODE_)?(?:GCE_)?([A-Z]{2,}(?:_[A-Z]+)+|[A-Z]{4,})\b")
 _CONSTRAINT_FIXES = {
     "constraints/compute.vmExternalIpAccess": "leave external_ip out",
@@ -418,13 +419,9 @@ def to_error(
 
     Args:
         action: what was being done, in a few words: ``"create the job"``.
-        project: for the commands that the fix names; otherwise the one that Google names.
-        place: the zone or region that was asked, where the details name none.
+        project, place: used where Google names none.
         now: seconds since 1970. Google's limits per minute refill at the full minute of its clock. Source:
             Compute Engine's pages, read 2026-11-20.
-
-    >>> to_error(ErrorDetails(status=404, message="no such job"), "look at the job").kind
-    'missing'
     """
     rule = classify(details)
     if rule is None:
@@ -484,8 +481,7 @@ def google_errors(
 ) -> Iterator[None]:
     """Let what Google's libraries raise inside come out as gputrain's errors, the cause kept.
 
-    Args:
-        action, project, place, now: as `to_error` takes them, ``now`` as a clock.
+    Arguments as of `to_error`, ``now`` as a clock.
 
     Raises:
         AccessError, RequestError, CapacityError, TransientError, ProviderError: as Google reported.
@@ -497,15 +493,21 @@ def google_errors(
 
     try:
         yield
-    except (GoogleAPIError, GoogleAuthError, ParseError, RequestException) as error:
-        if why := _untrusted(error):
-            raise _certificate_error(action, why) from _shown(error)
-        found = to_error(details_of(error), action, project=project, place=place, now=now() if now else None)
-        raise found from _shown(error)
-    except OSError as error:  # requests raises a bare one where the file of certificates is not there
-        if not re.search("certificate|CA bundle", str(error), re.IGNORECASE):
+    except (GoogleAPIError, GoogleAuthError, ParseError, OSError) as error:  # requests' are OSErrors
+        # where the words hold a credential, such as an upload's address, no traceback shows them
+        cause = error if redact(str(error)) == str(error) else None
+        if not isinstance(error, GoogleAPIError) and _UNTRUSTED.search(repr(error)):
+            raise RequestError(  # nothing was sent, and no waiting helps
+                f"could not {action}: the connection cannot be trusted",
+                why=shorten(str(error)),
+                fix="name the certificates that this network's proxy needs, in a file that is there: "
+                "REQUESTS_CA_BUNDLE",
+            ) from cause
+        if isinstance(error, OSError) and not isinstance(error, RequestException):
             raise
-        raise _certificate_error(action, f"{type(error).__name__}: {error}") from _shown(error)
+        raise to_error(
+            details_of(error), action, project=project, place=place, now=now() if now else None
+        ) from cause
 
 
 def details_of(error: Exception) -> ErrorDetails:
@@ -533,14 +535,10 @@ def response_error(response: Any) -> ErrorDetails:
         body = response.json()
     except (ValueError, RecursionError):
         body = None
-    has_error = isinstance(body, Mapping) and isinstance(body.get("error"), (str, Mapping))
-    text = (
-        "" if has_error else f"HTTP {response.status_code} {response.reason}: {shorten(response.text)[:200]}"
-    )
     return body_error(
         body,
         status=response.status_code,
-        text=text,
+        text=f"HTTP {response.status_code} {response.reason}: {shorten(response.text)[:200]}",
         place=place_of(str(getattr(response, "url", None) or "")),
         retry_after_s=_seconds(response.headers.get("Retry-After")),
     )
@@ -554,44 +552,35 @@ def body_error(
     A value of another type than Google documents is passed over.
 
     Args:
-        body: what was read; of any type.
         status: HTTP status; where it is 0, the body's own code stands for it.
         text: shown for a body without an error.
-
-    >>> sorted(body_error({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}).codes)
-    ['RESOURCE_EXHAUSTED']
     """
     error = mapping(body).get("error")
-    raw = redacted(body) if body else shorten(text)
+    known: dict[str, Any] = {
+        "status": status,
+        "place": place,
+        "raw": redacted(body) if body else shorten(text),
+    }
     if isinstance(error, str):
         said = shorten(body.get("error_description")) or shorten(error)
-        return ErrorDetails(
-            where="auth", status=status, codes=frozenset({shorten(error)}), message=said, place=place, raw=raw
-        )
+        return ErrorDetails(where="auth", codes=frozenset({shorten(error)}), message=said, **known)
     if not isinstance(error, Mapping):
-        return ErrorDetails(
-            status=status, message=shorten(text), place=place, retry_after_s=retry_after_s, raw=raw
-        )
+        return ErrorDetails(message=shorten(text), retry_after_s=retry_after_s, **known)
     code = error.get("code")
-    code = code if isinstance(code, int) and 0 < code < 1000 else 0
+    if not status and isinstance(code, int) and 0 < code < 1000:
+        known["status"] = code
     details = [_flat(one) for one in mappings(error.get("details"))]
     delays = (_seconds(one.get("retryDelay")) for one in details)
     return ErrorDetails(
-        status=status or code,
         message=shorten(error.get("message")),
-        place=place,
         retry_after_s=next((one for one in (retry_after_s, *delays) if one is not None), None),
-        raw=raw,
+        **known,
         **_evidence([{"code": error.get("status")}, *mappings(error.get("errors"))], details),
     )
 
 
 def operation_error(error: Any, *, status: int = 0, place: str = "") -> ErrorDetails:
-    """One of the errors that an operation of Compute Engine ended with, as its JSON writes it.
-
-    >>> operation_error({"code": "QUOTA_EXCEEDED", "message": "Quota 'CPUS' exceeded."}).codes
-    frozenset({'QUOTA_EXCEEDED'})
-    """
+    """One of the errors that an operation of Compute Engine ended with, as its JSON writes it."""
     error = mapping(error)
     message = shorten(error.get("message"))
     details = [one for detail in mappings(error.get("errorDetails")) for one in detail.values()]
@@ -791,24 +780,3 @@ def _unreached(error: Any) -> tuple[str, str]:
     why = getattr(met.__context__, "strerror", None) or "no connection in time"
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}", shorten(why)
-
-
-def _certificate_error(action: str, why: str) -> RequestError:
-    """Nothing was sent, and no waiting helps."""
-    fix = "name the certificates that this network's proxy needs, in a file that is there: REQUESTS_CA_BUNDLE"
-    return RequestError(f"could not {action}: the connection cannot be trusted", why=shorten(why), fix=fix)
-
-
-def _untrusted(error: Any) -> str:
-    """What is wrong with a certificate, theirs or a file of ours; empty where it is something else."""
-    for _ in range(10):  # each lies in the one that is raised
-        if isinstance(error, ssl.SSLCertVerificationError) or getattr(error, "library", "") == "X509":
-            return str(error)
-        inner = (getattr(error, "reason", None), *getattr(error, "args", ()))
-        error = next((one for one in inner if isinstance(one, Exception)), None)
-    return ""
-
-
-def _shown(error: Exception) -> Exception | None:
-    """The cause, for tracebacks; none where its words hold a credential, such as an upload's address."""
-    return error if redact(str(error)) == str(error) else None

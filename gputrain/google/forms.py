@@ -12,11 +12,7 @@ Json = dict[str, Any]
 
 
 def mapping(value: object) -> Json:
-    """A JSON object; empty where it is none.
-
-    >>> mapping({"a": 1}), mapping("a")
-    ({'a': 1}, {})
-    """
+    """A JSON object; empty where it is none."""
     return value if isinstance(value, dict) else {}
 
 
@@ -31,11 +27,7 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def whole_number(value: object) -> int | None:
-    """A count, which JSON of Google writes as a number or as its text; None: it is none.
-
-    >>> whole_number("8"), whole_number(8), whole_number("eight")
-    (8, 8, None)
-    """
+    """A count, which JSON of Google writes as a number or as its text; None: it is none."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**19

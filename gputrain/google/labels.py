@@ -22,13 +22,7 @@ _FORM = re.compile(r"[a-z0-9_-]{0,63}")
 
 
 def label_value(text: str) -> str:
-    """The text as a label's value: itself where it may stand so, else cut and told apart by a hash.
-
-    >>> label_value("bert-x1y2")
-    'bert-x1y2'
-    >>> label_value("Ünïcode & spaces") == label_value("unicode & spaces")
-    False
-    """
+    """The text as a label's value: itself where it may stand so, else cut and told apart by a hash."""
     if _FORM.fullmatch(text):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -46,9 +40,5 @@ def our_labels(job_id: str, theirs: Mapping[str, str]) -> dict[str, str]:
 
 
 def filter_text(text: str) -> str:
-    """A text as a quoted value of a list filter; nothing in it can end the quotes.
-
-    >>> print(filter_text('a" OR "b'))
-    "a\\" OR \\"b"
-    """
+    """A text as a quoted value of a list filter; nothing in it can end the quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

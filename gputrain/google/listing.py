@@ -31,14 +31,7 @@ class Listing(Generic[T]):
     """Places, or Google's codes for what is missing; empty: ``items`` is everything."""
 
     def require_complete(self, action: str) -> tuple[T, ...]:
-        """The items, where they are all there are.
-
-        Args:
-            action: what for, in the error's words: ``"list the VMs"``.
-
-        Raises:
-            PartialListError: something is missing.
-        """
+        """The items, where they are all there are; ``action`` says what for. Raises PartialListError."""
         if self.missing:
             raise PartialListError(
                 f"could not {action}: the list is not whole",

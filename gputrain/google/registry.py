@@ -13,13 +13,10 @@ from gputrain.google.endpoints import Api
 from gputrain.google.forms import mapping, mappings
 from gputrain.retry import GLANCE, Policy
 
-log = logging.getLogger("gputrain")
-
 _IMAGE = re.compile(
     r"(?P<host>[a-z0-9.-]+\.pkg\.dev|(?:[a-z]+\.)?gcr\.io)/(?P<path>[^@:]+)"
     r"(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LISTS = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -33,16 +30,11 @@ _ACCEPTED = {"Accept": ", ".join((*_LISTS, *_IMAGES))}
 
 @attrs.frozen(kw_only=True)
 class ImageName:
-    """An image in one of Google's registries.
-
-    >>> ImageName.parse("us-docker.pkg.dev/p/train/image:1").reference
-    '1'
-    """
+    """An image in one of Google's registries; ``reference`` is a digest, or a tag."""
 
     host: str
     path: str
     reference: str
-    """A digest, or a tag."""
 
     @classmethod
     def parse(cls, image: str) -> ImageName | None:
@@ -80,7 +72,7 @@ def resolve_digest(access: GoogleClient, image: str) -> str:
     try:
         found = find_manifest(access, name)
     except GputrainError as error:
-        log.info("%s stays a tag: %s", image, error.why)
+        logging.getLogger("gputrain").info("%s stays a tag: %s", image, error.why)
         return image
     return name.by_digest(found.digest) if found is not None and found.digest else image
 
@@ -100,9 +92,9 @@ def find_manifest(access: GoogleClient, image: ImageName, *, policy: Policy = GL
     if not url:
         return None
     response = access.request("HEAD", url, action=f"look up {image.path}", headers=_ACCEPTED, policy=policy)
-    digest = response.headers.get("Docker-Content-Digest", "")
+    digest = re.fullmatch(r"sha256:[0-9a-f]{64}", response.headers.get("Docker-Content-Digest", ""))
     is_list = response.headers.get("Content-Type", "") in _LISTS
-    return Manifest(digest=digest if _DIGEST.fullmatch(digest) else "", has_platforms=is_list)
+    return Manifest(digest=digest[0] if digest else "", has_platforms=is_list)
 
 
 def read_architectures(access: GoogleClient, image: ImageName) -> frozenset[str]:

@@ -156,11 +156,8 @@ class Objects:
         def call() -> Object | None:
             blob, content = bucket.blob(name), _Limited(most_bytes)  # a blob keeps the generation it has read
             blob.download_to_file(content, timeout=policy.call_s, retry=None)
+            # the time is sent with the content (seen 2026-08-13), though Google does not document it
             generation, updated, seen_at = blob.generation, _header("Last-Modified"), _header("Date")
-            if updated is None:  # sent with content (seen 2026-08-13), but Google does not document it
-                now = bucket.blob(name)
-                now.reload(timeout=policy.call_s, retry=None)
-                updated = now.updated if now.generation == generation else None
             if generation is None or updated is None or seen_at is None:
                 raise _not_storage(f"read gs://{self.bucket_name}/{name}", content.getvalue())
             return Object(content=content.getvalue(), generation=generation, updated=updated, seen_at=seen_at)
@@ -316,12 +313,7 @@ def upload(
 
 
 def owner_id(project: str, bucket: BucketPrefix) -> str:
-    """The value of `LABEL_OWNER`: two backends with the same one share their records.
-
-    >>> ours, theirs = BucketPrefix(name="b"), BucketPrefix(name="b", prefix="team/")
-    >>> owner_id("my-project", ours) == owner_id("my-project", theirs)
-    False
-    """
+    """The value of `LABEL_OWNER`: two backends with the same one share their records."""
     return hashlib.sha256(f"{project}/{bucket.name}/{bucket.prefix}".encode()).hexdigest()[:12]
 
 
@@ -332,52 +324,45 @@ def check_bucket(access: GoogleClient, bucket: BucketPrefix, region: str, *, pol
         PermissionDeniedError: it is somebody else's, or we may not look.
         RequestError: it does not exist, or lies elsewhere.
     """
-    name, action = bucket.name, f"look for gs://{bucket.name} among the buckets of {access.project}"
-    client, fields = _client(access), "items(name,location),nextPageToken"
+    name, client, fields = bucket.name, _client(access), "items(name,location),nextPageToken"
 
     def ours() -> dict[str, str]:  # only the list of our own buckets proves whose it is
         found = client.list_buckets(prefix=name, fields=fields, timeout=policy.call_s, retry=None)
         return {one.name: str(one.location).lower() for one in found}
 
+    def any_ones() -> None:
+        client.bucket(name).reload(timeout=policy.call_s, retry=None)
+
+    action = f"look for gs://{name} among the buckets of {access.project}"
     place = access.tried(ours, action=action, policy=policy, errors=_storage_errors).get(name)
+    make = (
+        f"gcloud storage buckets create gs://{{}} --project {access.project} --location {region or 'REGION'}"
+    )
     if place is None:
-        raise _not_ours(access, name, region, policy)
+        try:
+            access.tried(any_ones, action=f"look at gs://{name}", policy=policy, errors=_storage_errors)
+        except MissingError as missing:
+            what, fix = f"there is no bucket gs://{name}", make.format(name)
+            raise MissingError(what, why=missing.why, fix=fix, raw=missing.raw) from missing
+        except PermissionDeniedError:
+            pass
+        raise PermissionDeniedError(
+            f"gs://{name} does not belong to project {access.project}",
+            why="code put into a bucket of somebody else could be exchanged for theirs and run as you",
+            fix="name a bucket of your own project",
+            permission="storage.buckets.get",
+        )
     if region and place != region:
         raise RequestError(
             f"gs://{name} does not suit {region}",
             why=f"it lies in {place}; code and results are kept in the region where jobs start",
-            fix=f"gcloud storage buckets create gs://NEW-NAME --location {region} --project {access.project}"
-            + f", or put {place} first in regions" * ("-" in place),
+            fix=make.format("NEW-NAME") + f", or put {place} first in regions" * ("-" in place),
         )
 
 
 def check_owner(access: GoogleClient, bucket: BucketPrefix) -> None:
     """As `check_bucket`, in any region."""
     check_bucket(access, bucket, "")
-
-
-def _not_ours(access: GoogleClient, name: str, region: str, policy: Policy) -> PermissionDeniedError:
-    """The error for a bucket of another project; raises MissingError where there is none of that name."""
-    bucket = _client(access).bucket(name)
-    look = lambda: bucket.reload(timeout=policy.call_s, retry=None)  # noqa: E731
-    try:
-        access.tried(look, action=f"look at gs://{name}", policy=policy, errors=_storage_errors)
-    except MissingError as missing:
-        where = f"--project {access.project} --location {region or 'REGION'}"
-        raise MissingError(
-            f"there is no bucket gs://{name}",
-            why=missing.why,
-            fix=f"gcloud storage buckets create gs://{name} {where}",
-            raw=missing.raw,
-        ) from missing
-    except PermissionDeniedError:
-        pass
-    return PermissionDeniedError(
-        f"gs://{name} does not belong to project {access.project}",
-        why="code put into a bucket of somebody else could be exchanged for theirs and run as you",
-        fix="name a bucket of your own project",
-        permission="storage.buckets.get",
-    )
 
 
 def md5_of(data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -94,15 +94,9 @@ class Increase(TableDisplay):
     @property
     def table(self) -> Table:
         """Every field of the preference, and its state."""
-        sent = self.preference
-        config = sent["quotaConfig"]
         rows = [
             ("name", self.name),
-            *((key, sent[key]) for key in ("service", "quotaId")),
-            *((f"dimensions.{key}", value) for key, value in sent.get("dimensions", {}).items()),
-            ("quotaConfig.preferredValue", config["preferredValue"]),
-            *((f"quotaConfig.annotations.{key}", value) for key, value in config["annotations"].items()),
-            *((key, sent[key]) for key in ("contactEmail", "justification")),
+            *_flat(self.preference),
             ("limit now", figure(self.limit_now)),
             ("eligible", f"no: {self.ineligible}" if self.ineligible else "yes"),
             ("state", self.state.value),
@@ -112,6 +106,14 @@ class Increase(TableDisplay):
         shown = [(name, value) for name, value in rows if value != ""]
         caption = "nothing has been sent: .file() sends it" if self.state is IncreaseState.PREPARED else ""
         return Table(title="Quota increase", columns=("field", "value"), rows=shown, caption=caption)
+
+
+def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def request_increase(
@@ -150,19 +152,21 @@ def request_increase(
     """
     reach = {"credentials": credentials, "endpoints": endpoints}
     fields.read_whole("the request", _ROWS, {"value": value, "contact_email": contact_email, **reach})
-    wanted = _target_of(target, project)
+    wanted = _reading_of(target, project)
     client = GoogleClient(project=wanted.project, **reach)
-    wanted, info = _find(client, wanted)
-    limit = limit_at(rows(info), wanted.dimensions)
+    info = _find(client, wanted)
+    quota_id, dimensions = str(info.get("quotaId") or wanted.quota_id), dict(wanted.dimensions)
+    limit = limit_at(rows(info), dimensions)
     if limit is not None and value != -1 and value <= limit:
-        why = f"the limit of {wanted.quota_id} is {figure(limit)} there"
+        why = f"the limit of {quota_id} is {figure(limit)} there"
         raise RequestError(f"nothing to ask for: {value} is not more", why=why, fix="a higher value")
+    name = _preference_id(wanted.api, quota_id, dimensions)
     found = Increase(
-        name=f"projects/{wanted.project}/locations/global/quotaPreferences/{_preference_id(wanted)}",
+        name=f"projects/{wanted.project}/locations/global/quotaPreferences/{name}",
         preference={
             "service": wanted.api,
-            "quotaId": wanted.quota_id,
-            **({"dimensions": dict(wanted.dimensions)} if wanted.dimensions else {}),
+            "quotaId": quota_id,
+            **({"dimensions": dimensions} if dimensions else {}),
             "quotaConfig": {
                 "preferredValue": str(value),
                 "annotations": {} if limit is None else {BEFORE: figure(limit)},
@@ -192,19 +196,11 @@ _ROWS = {
 _FAMILY = re.compile(r"(?P<id>\S+) \((?P<family>\w+)\)")
 
 
-@attrs.frozen(kw_only=True)
-class QuotaTarget:
-    """One quota of a project at one place, as Cloud Quotas names it; a metric stands in for an unknown id."""
+def _reading_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project: str) -> QuotaReading:
+    """The quota that is meant; RequestError where none is that could be raised, or of no known project.
 
-    project: str
-    api: str
-    quota_id: str
-    metric: str
-    dimensions: Mapping[str, str]
-
-
-def _target_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project: str) -> QuotaTarget:
-    """The quota that is meant; RequestError where none is that could be raised, or of no known project."""
+    That of an error may have no id, but a metric.
+    """
     if isinstance(meant, QuotaExceededError):
         if not project:
             why = "the error does not say which project it is about"
@@ -216,27 +212,24 @@ def _target_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project: 
         if meant.where not in ("", "global", EVERYWHERE):
             dimensions.setdefault("region", meant.where)
         api, slash, _ = meant.metric.partition("/")
-        return QuotaTarget(
-            project=project, api=api if slash else "compute.googleapis.com",
-            quota_id=meant.limit_name or (family["id"] if family else ""),
-            metric=stem(meant.metric), dimensions=dimensions,
+        return QuotaReading(
+            project=project, api=api if slash else "compute.googleapis.com", metric=meant.metric, need=0,
+            quota_id=meant.limit_name or (family["id"] if family else ""), where=meant.where,
+            dimensions=tuple(dimensions.items()),
         )  # fmt: skip
     reading = meant.deciding if isinstance(meant, QuotaStatus) else meant
     if reading is None or not reading.quota_id:
         why = meant.note or "Cloud Quotas has no quota of a name that is known"
         raise RequestError("no quota to ask more of", why=why, fix="ask in Google's console")
-    return QuotaTarget(
-        project=project or reading.project, api=reading.api, quota_id=reading.quota_id,
-        metric=stem(reading.metric), dimensions=dict(reading.dimensions),
-    )  # fmt: skip
+    return attrs.evolve(reading, project=project or reading.project)
 
 
-def _preference_id(target: QuotaTarget) -> str:
+def _preference_id(api: str, quota_id: str, dimensions: Mapping[str, str]) -> str:
     """An id that the same quota and place always get: there can be one preference of each."""
-    dimensions = (f"{key}={value}" for key, value in sorted(target.dimensions.items()))
-    digest = hashlib.sha256("\n".join((target.api, target.quota_id, *dimensions)).encode()).hexdigest()[:10]
-    short = re.sub(r"-?per-?project.*", "", target.quota_id, flags=re.IGNORECASE)
-    words = "-".join([short, *target.dimensions.values()]).lower()
+    parts = (f"{key}={value}" for key, value in sorted(dimensions.items()))
+    digest = hashlib.sha256("\n".join((api, quota_id, *parts)).encode()).hexdigest()[:10]
+    short = re.sub(r"-?per-?project.*", "", quota_id, flags=re.IGNORECASE)
+    words = "-".join([short, *dimensions.values()]).lower()
     return f"gputrain-{re.sub('[^a-z0-9]+', '-', words)[:42].strip('-')}-{digest}"
 
 
@@ -268,22 +261,22 @@ def _progress(kept: Mapping[str, Any], limit_now: float | None) -> dict[str, Any
 # Calls to Cloud Quotas; each may be repeated
 
 
-def _find(client: GoogleClient, target: QuotaTarget) -> tuple[QuotaTarget, Json]:
-    """The target with its id, and its QuotaInfo: by the id, else by the metric."""
-    url = f"{_parent(client)}/services/{quote(target.api, safe='')}/quotaInfos"
+def _find(client: GoogleClient, wanted: QuotaReading) -> Json:
+    """The QuotaInfo of a quota: by its id, else by its metric."""
+    url = f"{_parent(client)}/services/{quote(wanted.api, safe='')}/quotaInfos"
     try:
-        if target.quota_id:
-            address = f"{url}/{quote(target.quota_id, safe='')}"
-            return target, client.get(address, action="look up the quota", policy=LOOK)
+        if wanted.quota_id:
+            address = f"{url}/{quote(wanted.quota_id, safe='')}"
+            return client.get(address, action="look up the quota", policy=LOOK)
         listed = _list(client, url, "quotaInfos", "find the quota")
         for info in listed.items:
-            if stem(str(info.get("metric", ""))) == target.metric:
-                return attrs.evolve(target, quota_id=str(info["quotaId"])), info
+            if stem(str(info.get("metric", ""))) == stem(wanted.metric) and info.get("quotaId"):
+                return info
         listed.require_complete("find the quota")
     except MissingError:
         pass
     raise RequestError(
-        f"Cloud Quotas knows no {target.quota_id or target.metric} of {target.api}",
+        f"Cloud Quotas knows no {wanted.quota_id or stem(wanted.metric)} of {wanted.api}",
         fix=f"take a row of trainer.quotas(), or ask at {CONSOLE}",
     )
 

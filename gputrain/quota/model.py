@@ -52,11 +52,7 @@ class LimitSource(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class QuotaReading(TableDisplay):
-    """What one API says of one quota at one place, and what the job needs of it.
-
-    >>> QuotaReading(metric="NVIDIA_L4_GPUS", where="us-central1", need=4, limit=8, usage=5).verdict.value
-    'short'
-    """
+    """What one API says of one quota at one place, and what the job needs of it."""
 
     metric: str
     """As errors and consoles call it: ``NVIDIA_L4_GPUS``."""
@@ -205,10 +201,6 @@ def counts(
         disk_gib, disk_type: of each machine's boot disk; the type that the machine boots from by default.
 
     Source: live-quotas and Google's text on CPU quotas, read 2026-11-20.
-
-    >>> from gputrain.catalog import shapes
-    >>> [one.quota.name for one in counts(*shapes("T4", 2), 1, ProvisioningModel.SPOT, Service.COMPUTE, "r1")]
-    ['PREEMPTIBLE_NVIDIA_T4_GPUS', 'GPUS_ALL_REGIONS', 'PREEMPTIBLE_CPUS', 'CPUS_ALL_REGIONS']
     """
     own = catalog.quota(shape.gpu, model, service=service)
     if own is None:
@@ -267,12 +259,7 @@ class QuotaRow:
 
 
 def limit_at(found: Sequence[QuotaRow], wanted: Mapping[str, str]) -> float | None:
-    """The limit of the most specific row that covers the place; None: no row does, which is not 0.
-
-    >>> east, h100 = {"region": "us-east1"}, {"gpu_family": "NVIDIA_H100"}
-    >>> limit_at([QuotaRow(dimensions=east, limit=8), QuotaRow(dimensions=east | h100, limit=0)], east | h100)
-    0
-    """
+    """The limit of the most specific row that covers the place; None: no row does, which is not 0."""
     covering = [row for row in found if row.covers(wanted)]
     best = max(covering, key=lambda row: len(row.dimensions), default=None)
     return None if best is None else best.limit
@@ -392,11 +379,7 @@ def _doubted(reading: QuotaReading) -> QuotaReading:
 
 
 def grouped(reasons: Mapping[str, str]) -> str:
-    """Names and their reasons in a line, those of one reason together.
-
-    >>> grouped({"regions.list": "no answer", "projects.get": "no answer", "Cloud Quotas": "switched off"})
-    'regions.list, projects.get: no answer; Cloud Quotas: switched off'
-    """
+    """Names and their reasons in a line, those of one reason together."""
     names: dict[str, list[str]] = {}
     for name, why in reasons.items():
         names.setdefault(why, []).append(name)
@@ -442,10 +425,6 @@ def explained(error: GputrainError, readings: Sequence[QuotaReading]) -> Gputrai
 
 
 def stem(name: str) -> str:
-    """A quota's name without what its metric, its id and the words of an error write differently.
-
-    >>> stem("NVIDIA-L4-GPUS-per-project-region"), stem("compute.googleapis.com/nvidia_l4_gpus")
-    ('nvidia_l4_gpus', 'nvidia_l4_gpus')
-    """
+    """A quota's name without what its metric, its id and the words of an error write differently."""
     word = name.rpartition("/")[2].partition(" ")[0].lower().replace("-", "_")
     return word.removesuffix("_region").removesuffix("_per_project")

@@ -149,7 +149,7 @@ def read_image(value: Any) -> str | Image:
     is_file = isinstance(value, str) and _DOCKERFILE.fullmatch(os.path.basename(value))
     if is_file or isinstance(value, os.PathLike):
         return Image(dockerfile=value)
-    return matching(REFERENCE)(value)
+    return str(matching(REFERENCE)(value))
 
 
 _DOCKERFILE = re.compile(r"(?:Dockerfile|Containerfile)[^:@]*|[^:@]*\.(?:Dockerfile|Containerfile)")

@@ -16,12 +16,7 @@ _MODULES = {
 
 
 def launcher_warning(spec: TrainingSpec) -> str:
-    """What to write instead of a launcher that would train apart on each node; empty where none would.
-
-    >>> spec = TrainingSpec(command=["bash", "-c", "torchrun --nproc_per_node=2 dist.py"], num_nodes=2)
-    >>> launcher_warning(spec).partition(':')[0]
-    'torchrun in the command does not know the other nodes'
-    """
+    """What to write instead of a launcher that would train apart on each node; empty where none would."""
     command = spec.command or (*(spec.entrypoint or ()), *spec.args)
     words = [part for word in command for part in re.split(r"[\s;&|]+", word)]  # also of bash -c
     names = [_MODULES.get(word) or os.path.basename(word) for word in words]

@@ -233,7 +233,7 @@ class TrainingSpec(TableDisplay):
         _read_command, "a program and its arguments, each as text", "command=['python3', 'train.py']",
         show=_redacted_args)
     function: Callable[[], object] | None = field(
-        reader(lambda value: callable(value) and hasattr(value, "__name__"), lambda value: value),
+        reader(lambda value: callable(value) and hasattr(value, "__name__")),
         "a Python function", "function=train, without calling it")
     entrypoint: tuple[str, ...] | None = field(
         texts, "a list of texts", "entrypoint=['python3', 'train.py']", show=_redacted_args)
@@ -424,11 +424,7 @@ DEFAULTS = {one.name: one.default for one in attrs.fields(TrainingSpec)}
 
 
 def nearest_field(name: str) -> str:
-    """What to write instead of a field that does not exist: by what others call it, or by its spelling.
-
-    >>> nearest_field("preemptible"), nearest_field("num_node")
-    ("provisioning_model='spot'", 'num_nodes')
-    """
+    """What to write instead of a field that does not exist: by what others call it, or by its spelling."""
     plain = name.lower().replace("-", "_")
     near = [SYNONYMS[plain]] if plain in SYNONYMS else difflib.get_close_matches(plain, NAMES, n=1)
     return near[0] if near else "one of " + ", ".join(NAMES)

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from gputrain.catalog import ProvisioningModel
-from gputrain.catalog.skus import EIGHTH, Meter, OddSkuError, Part, meaning, rate
+from gputrain.catalog.skus import EIGHTH, OddSkuError, meaning, rate
 from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
@@ -14,7 +14,7 @@ A100 = "Nvidia Tesla A100 GPU running in Americas"
 
 
 def gpu(kind):
-    return Part(meter=Meter.GPU, of=kind)
+    return f"gpu {kind}"
 
 
 def sku(description=A100, *, usage="OnDemand", unit="h", units="2", nanos=933908000, **more):
@@ -44,23 +44,23 @@ def sku(description=A100, *, usage="OnDemand", unit="h", units="2", nanos=933908
             "Nvidia H100 Mega 80GB GPU attached to DWS Defined Duration VMs running in Americas",
             "OnDemand", gpu("H100-MEGA"), FLEX,
         ),
-        ("A2 Instance Core running in Americas", "OnDemand", Part(meter=Meter.CORE, of="A2"), STANDARD),
-        ("A3Plus Instance Ram running in Virginia", "OnDemand", Part(meter=Meter.RAM, of="A3Plus"), STANDARD),
-        ("Spot Preemptible G2 Instance Core in Iowa", "Preemptible", Part(meter=Meter.CORE, of="G2"), SPOT),
-        ("DWS Defined Duration A3 Ram running in Americas", "OnDemand", Part(meter=Meter.RAM, of="A3"), FLEX),
-        ("SSD backed Local Storage", "OnDemand", Part(meter=Meter.SSD), STANDARD),
-        ("SSD backed Local Storage in Paris", "OnDemand", Part(meter=Meter.SSD), STANDARD),
+        ("A2 Instance Core running in Americas", "OnDemand", "core A2", STANDARD),
+        ("A3Plus Instance Ram running in Virginia", "OnDemand", "ram A3Plus", STANDARD),
+        ("Spot Preemptible G2 Instance Core in Iowa", "Preemptible", "core G2", SPOT),
+        ("DWS Defined Duration A3 Ram running in Americas", "OnDemand", "ram A3", FLEX),
+        ("SSD backed Local Storage", "OnDemand", "ssd", STANDARD),
+        ("SSD backed Local Storage in Paris", "OnDemand", "ssd", STANDARD),
         (
             "SSD backed Local Storage attached to Spot Preemptible VMs in Paris",
-            "Preemptible", Part(meter=Meter.SSD), SPOT,
+            "Preemptible", "ssd", SPOT,
         ),
         (
             "DWS Defined Duration SSD backed Local Storage running in Americas",
-            "OnDemand", Part(meter=Meter.SSD), FLEX,
+            "OnDemand", "ssd", FLEX,
         ),
         (
             "Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas",
-            "OnDemand", Part(meter=Meter.WHOLE, of="B200"), SPOT,
+            "OnDemand", "whole B200", SPOT,
         ),
         ("1/8 vGPU no lssd running in Iowa", "OnDemand", EIGHTH, STANDARD),
     ],

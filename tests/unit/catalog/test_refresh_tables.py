@@ -7,7 +7,7 @@ import pytest
 from gputrain import catalog
 from gputrain.catalog import load, refresh
 from gputrain.catalog.refresh import ChangeKind, inventory, rebuilt
-from gputrain.catalog.skus import EIGHTH, Meter, Part, bills, rates_of, sum_of
+from gputrain.catalog.skus import EIGHTH, bills, rates_of, sum_of
 from gputrain.google.listing import Listing
 
 STANDARD, SPOT, FLEX = load.FIGURES.values()
@@ -71,9 +71,9 @@ def test_a_new_machine_type_and_a_new_gpu_are_told_and_not_taken_up():
 
 
 def parts(model=STANDARD, region="us-central1", **figures):
-    named = {"gpu": Part(meter=Meter.GPU, of="A100-40GB"), "core": Part(meter=Meter.CORE, of="A2"),
-             "ram": Part(meter=Meter.RAM, of="A2"), "ssd": Part(meter=Meter.SSD),
-             "gpu80": Part(meter=Meter.GPU, of="A100-80GB")}  # fmt: skip
+    named = {"gpu": "gpu A100-40GB", "core": "core A2",
+             "ram": "ram A2", "ssd": "ssd",
+             "gpu80": "gpu A100-80GB"}  # fmt: skip
     return {(named[name], model, region): Decimal(text) for name, text in figures.items()}
 
 
@@ -134,12 +134,11 @@ def test_one_machine_is_billed_in_one_way_and_not_in_a_mix_of_two():
     def rate_of(part, text, model=STANDARD):
         return {(part, model, "us-central1"): Decimal(text)}
 
-    named = {meter: Part(meter=meter, of="G4") for meter in (Meter.CORE, Meter.RAM)}
-    gpu_part = Part(meter=Meter.GPU, of="RTX-PRO-6000")
+    gpu_part = "gpu RTX-PRO-6000"
     rates = rate_of(EIGHTH, "0.64688")
     for model in (STANDARD, SPOT):
-        rates |= rate_of(gpu_part, "1", model) | rate_of(named[Meter.CORE], "0.05", model)
-        rates |= rate_of(named[Meter.RAM], "0.006", model)
+        rates |= rate_of(gpu_part, "1", model) | rate_of("core G4", "0.05", model)
+        rates |= rate_of("ram G4", "0.006", model)
     sold = {("machine-regions", f"g4-standard-{n}"): frozenset({"us-central1"}) for n in (6, 48)}
     found = refresh.prices_of(rates, sold)
     assert found["g4-standard-6", "us-central1"] == {STANDARD: Decimal("0.64688")}
@@ -155,7 +154,7 @@ def test_a_part_with_two_prices_has_none_and_is_told():
             "serviceRegions": regions, "pricingInfo": [{"pricingExpression": expression}],
         }  # fmt: skip
 
-    part = Part(meter=Meter.GPU, of="A100-40GB")
+    part = "gpu A100-40GB"
     found, odd = rates_of(
         [a100("2", ["us-central1", "us-east1"]), a100("3", ["us-east1"]), a100("2", ["us-west1"])]
     )

@@ -204,7 +204,7 @@ def test_a_bucket_in_another_region_is_refused_with_what_to_do(cloud, access):
     cloud.world.part(Storage).add_bucket("my-many", location="US")
     with pytest.raises(RequestError, match="lies in us;") as caught:
         check_bucket(access, BucketPrefix(name="my-many"), "us-central1")
-    assert caught.value.fix.endswith("--location us-central1 --project my-project")
+    assert caught.value.fix.endswith("--project my-project --location us-central1")
 
 
 @pytest.mark.parametrize(
