@@ -59,7 +59,7 @@ def _not_yours(kind: str, title: str, advice: str, fix: str = _AGAIN) -> Cause:
 
 # fmt: off
 EXCEPTION = Cause("exception", "the script raised",
-    "fix the exception in the traceback below",
+    "fix the exception in its traceback",
     "The traceback is the first failing rank's; errors that it caused on other ranks are left out.")
 CRASHED = Cause("crashed", "native code crashed",
     "look at the last lines for where each thread was; most often two packages bring other CUDAs",

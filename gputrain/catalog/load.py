@@ -188,7 +188,12 @@ def source(key: str) -> Source:
 
 def source_of(row: Row) -> Source:
     """The document that a row of prices or places was read in, with the row's own date."""
-    known = SOURCES.get(row["source"])
-    if known is not None:
-        return attrs.evolve(known, dated=row["dated"])
-    return Source(key=row["source"], what=row["source"], dated=row["dated"], read_on=row["dated"])
+    return _dated(row["source"], row["dated"])
+
+
+@cache
+def _dated(key: str, dated: str) -> Source:
+    known = SOURCES.get(key)
+    return (
+        attrs.evolve(known, dated=dated) if known else Source(key=key, what=key, dated=dated, read_on=dated)
+    )

@@ -372,10 +372,10 @@ class Shapes(TableDisplay, tuple[Shape, ...]):
 
     @property
     def table(self) -> Table:
-        sizes = ("GPU", "count", "GPU GiB", "machine type", "vCPUs", "GiB")
+        sizes = ("GPU", "count", "machine type", "GPU GiB", "vCPUs", "GiB")
         columns = (*sizes, "on Compute Engine", "on Vertex AI")
         rows = (
-            (s.gpu.kind, s.gpu_count, f"{s.gpu_memory_gib:g}", s.machine_type, s.machine.vcpus,
+            (s.gpu.kind, s.gpu_count, s.machine_type, f"{s.gpu_memory_gib:g}", s.machine.vcpus,
              f"{s.machine.memory_gib:g}", s.sold_as(Service.COMPUTE), s.sold_as(Service.VERTEX))
             for s in self
         )  # fmt: skip

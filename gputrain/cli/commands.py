@@ -34,7 +34,7 @@ from gputrain.cli.options import (
     script,
     spec,
 )
-from gputrain.cli.output import Exit, is_json, note, print_json, result, show, waiting
+from gputrain.cli.output import Exit, in_flags, is_json, note, print_json, result, show, waiting
 
 if TYPE_CHECKING:
     from gputrain.cli.settings import Settings
@@ -149,8 +149,9 @@ def plan(settings: Settings, explain: bool, sort: str, everything: bool, **given
 
     with _waiting(settings):
         planned = _trainer(settings).plan(*_entry(given), **_fields(given))
-    shown = attrs.evolve(planned, sorted_by=sort, shows_all=everything)
-    result(planned.explain() if explain else shown, shown.to_dict)
+    refusals = tuple(attrs.evolve(one, fix=in_flags(one.fix)) for one in planned.refusals)
+    shown = attrs.evolve(planned, sorted_by=sort, shows_all=everything, refusals=refusals)
+    result(shown.explain() if explain else shown, planned.to_dict)
     return Exit.OK if planned.candidates and not planned.faults else Exit.REQUEST
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -132,17 +133,22 @@ class Table:
         """A grid where it fits, the fields of each row below each other where not."""
         from rich.text import Text
 
+        def text(line: str, style: str = "") -> Text:
+            # "ignore": a terminal wraps what is too wide by itself, so that it is copied in one piece
+            is_whole = options.overflow == "ignore"
+            return Text(line, style=style, no_wrap=is_whole, overflow=options.overflow or "fold")
+
         table, widths = self._fitted(options.max_width)
         if table.title:
             yield Text(table.title, style="italic")
-        # "ignore": a terminal wraps what is too wide by itself, so that it is copied in one piece
-        how: Any = {"no_wrap": options.overflow == "ignore", "overflow": options.overflow or "fold"}
         if widths is None:
-            yield from (Text(line, **how) for line in table._fields(options.max_width))
+            yield from map(text, table._fields(options.max_width))
+        elif len(widths) == 1 and not table._has_head:
+            yield from (text(line) for (cell,) in table.rows for line in _wrapped(cell, options.max_width))
         else:
             yield table._grid(widths)
         for caption in table.caption.splitlines():
-            yield from (Text(line, style="dim", **how) for line in _wrapped(caption, options.max_width, ""))
+            yield from (text(line, "dim") for line in _wrapped(caption, options.max_width))
 
     @property
     def _has_head(self) -> bool:
@@ -174,30 +180,38 @@ class Table:
         return least
 
     def _fitted(self, width: int) -> tuple[Table, list[int] | None]:
-        """The table with as few columns dropped as needed, and its widths; None: no grid fits."""
+        """The table with as few columns left out as needed, and its widths; None: no grid fits.
+
+        Rather without a column than with sentences in several lines, rather that than with cut names; of a
+        list rather without its last columns than without a grid.
+        """
+        is_list = len(self.rows) > 1 and not self._has_pairs
         same = [name for name, cells in self._cells if len(self.rows) > 1 and len(set(cells)) == 1]
         order = [name for name in DROPPED_FIRST if name in same]
         order += [name for name in reversed(same) if name not in order]
         tables = [self._without(order[:count]) for count in range(min(len(order) + 1, len(self.columns)))]
-        is_list = len(self.rows) > 1 and not self._has_pairs
-        # rather without a column than with sentences in several lines, rather that than with cut names
         ways: list[Callable[[Table], list[int]]] = [lambda table: table._widths]
         ways += [partial(Table._least, longest_word=n) for n in (10**9, *([LONGEST_NAME] * is_list))]
-        for way in ways:
-            for table in tables:
-                if _room(least := way(table)) <= width:
-                    return table, _shrunk(table._widths, least, width)
+        kept = tables[-1].columns
+        last = [tables[-1]._without(kept[count:]) for count in range(len(kept) - 1, 1, -1) if is_list]
+        tries = [(way, table) for way in ways for table in tables] + [(ways[-1], table) for table in last]
+        for way, table in tries:
+            if _room(least := way(table)) <= width:
+                return table, _shrunk(table._widths, least, width)
         return tables[-1], None
 
     def _without(self, names: Sequence[str]) -> Table:
-        """The table with one line in its caption in place of these columns."""
+        """The table with a line in its caption in place of these columns."""
         kept = [n for n, name in enumerate(self.columns) if name not in names]
-        repeats = ", ".join(f"{name} {cells[0]}" for name, cells in self._cells if name in names and cells[0])
+        gone = [(name, cells) for name, cells in self._cells if name in names]
+        same = ", ".join(f"{name} {cells[0]}" for name, cells in gone if len(set(cells)) == 1 and cells[0])
+        other = ", ".join(name for name, cells in gone if len(set(cells)) > 1)
+        lines = (same and f"every row: {same}", other and f"left out here: {other}", self.caption)
         return attrs.evolve(
             self,
             columns=[self.columns[n] for n in kept],
             rows=[[row[n] for n in kept] for row in self.rows],
-            caption="\n".join(filter(None, (repeats and f"every row: {repeats}", self.caption))),
+            caption="\n".join(filter(None, lines)),
         )
 
     def _grid(self, widths: Sequence[int]) -> Any:
@@ -229,9 +243,9 @@ class Table:
             indent = max((len(name) for name, _ in group), default=0) + 2
             for name, value in group:
                 if _longest_word(value) > width - indent:
-                    yield from (name, *_wrapped(value, width - 2, "  "))
+                    yield from (name, *(f"  {line}" for line in _wrapped(value, width - 2)))
                 else:
-                    first, *more = _wrapped(value, width - indent, "")
+                    first, *more = _wrapped(value, width - indent)
                     yield from (name.ljust(indent) + first, *(" " * indent + line for line in more))
 
 
@@ -251,9 +265,15 @@ def _longest_word(*texts: str) -> int:
     return max((len(word) for text in texts for word in text.split()), default=0)
 
 
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    lines = textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
-    return [indent + line for line in lines] or [indent]
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of a width; those of a list's item are indented as its first, and a command stays as it is."""
+    if text.startswith(" "):
+        return [text]
+    mark = re.match(r"(?:- |\[\d+\] )?", text)
+    return textwrap.wrap(
+        text, max(width, 1), subsequent_indent=" " * (mark.end() if mark else 0), break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]  # fmt: skip
 
 
 class TableDisplay:

@@ -168,10 +168,9 @@ class Checks:
         backend = max((len(one.backend) for one in rows), default=0)
         for one in rows:
             head = sanitize(f"{one.finding.value:{finding}}  {one.backend:{backend}}  ")
-            text = sanitize(f"{one.subject}: {one.why}" if one.why else one.subject)
-            if one.finding is Finding.OK:
-                text = cut(text, max(width - len(head), 20))
-            yield from _wrapped(head + text, width, indent=len(head) if width > 2 * len(head) else 2)
+            text = head + sanitize(f"{one.subject}: {one.why}" if one.why else one.subject)
+            text = cut(text, width) if one.finding is Finding.OK else text
+            yield from _wrapped(text, width, indent=len(head) if width > 2 * len(head) else 2)
         for title, is_command in (("To fix:", False), ("Run:", True)):
             fixes = [fix for fix in self.fixes if fix.startswith(_PROGRAMS) is is_command]
             yield from ("", title) if fixes else ()

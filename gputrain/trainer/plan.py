@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -222,7 +223,14 @@ class Plan(TableDisplay):
         """The refusals of what the spec asked for, with what would work; a long fix stands below, once."""
         long = list(dict.fromkeys(one.fix for one in self.asked_for if len(one.fix) > LONGEST_FIX))
         marks = {fix: f"[{number}] below" for number, fix in enumerate(long, start=1)}
-        below = [f"[{number}] " + fix.replace("\n", "\n    ") for number, fix in enumerate(long, start=1)]
+        below, scripts = [], dict[str, tuple[int, str]]()
+        for number, fix in enumerate(long, start=1):
+            head, _, script = fix.partition("\n")
+            region = next(iter(re.findall(r"--region (\S+)", script)), "")
+            first, its_region = scripts.setdefault(script.replace(f" {region} ", " "), (number, region))
+            if first != number:
+                script = f"as [{first}]" + (f", with --region {region}" if region != its_region else "")
+            below.append(f"[{number}] {head}\n{script}".rstrip().replace("\n", "\n    "))
         return Table(
             title="Refused", columns=("backend", "what", "why", "what would work"),
             rows=[(one.backend, one.subject, one.why, marks.get(one.fix, one.fix)) for one in self.asked_for],

@@ -63,6 +63,20 @@ def test_what_every_row_says_is_said_once_where_there_is_no_room():
     assert [line.split()[0] for line in lines if line.startswith("bert")] == [row[0] for row in JOBS.rows]
 
 
+def test_a_list_without_room_leaves_its_last_columns_out_and_names_them():
+    rows = [(f"gpu-{n}", f"nvidia-name-{n}", f"NVIDIA_NAME_{n}") for n in range(3)]
+    lines = drawn(Table(columns=("kind", "Compute", "Vertex"), rows=rows), 24)
+    assert lines[0].split() == ["kind", "Compute"]
+    assert lines[-1] == "left out here: Vertex"
+
+
+def test_lines_of_an_item_are_indented_as_its_first_and_a_command_is_never_broken():
+    command = "  gcloud compute networks create gpu-net-1"
+    table = Table(columns=("",), rows=[("- what the script writes is lost",)], caption=f"[1] so\n{command}")
+    lines = drawn(table, 20, overflow="ignore", crop=False)
+    assert lines == ["- what the script", "  writes is lost", "[1] so", command]
+
+
 def test_a_uri_that_is_wider_than_the_terminal_stays_in_one_piece():
     uri = "gputrain://compute/my-project/us-central1-a~my-bucket/bert-base-uncased-0f9a"
     for table in (
