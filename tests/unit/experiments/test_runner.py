@@ -27,7 +27,8 @@ def test_a_point_that_finds_no_room_waits_until_a_job_has_ended(trainer, tmp_pat
             are_over.set()
 
     one = Runner(submit, 9, ended)
-    one.start({0: trainer.submit(str(tmp_path / "held.py"))}, [2, 3])
+    one.watch(0, trainer.submit(str(tmp_path / "held.py")))
+    one.add([2, 3])
     assert are_over.wait(runner.AGAIN_S - 5)
     assert asked == [2, 3, 2]
     one.close()
