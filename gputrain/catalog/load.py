@@ -186,14 +186,9 @@ def source(key: str) -> Source:
     return SOURCES[key]
 
 
-def source_of(row: Row) -> Source:
-    """The document that a row of prices or places was read in, with the row's own date."""
-    return _dated(row["source"], row["dated"])
-
-
 @cache
-def _dated(key: str, dated: str) -> Source:
-    known = SOURCES.get(key)
-    return (
-        attrs.evolve(known, dated=dated) if known else Source(key=key, what=key, dated=dated, read_on=dated)
-    )
+def source_of(key: str, dated: str) -> Source:
+    """The document that a row of prices or places was read in, with the row's own date."""
+    if known := SOURCES.get(key):
+        return attrs.evolve(known, dated=dated)
+    return Source(key=key, what=key, dated=dated, read_on=dated)

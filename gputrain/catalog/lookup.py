@@ -282,7 +282,8 @@ def listed_in(shape: Shape, service: Service | str = Service.COMPUTE) -> Source:
     kind, name = shape.gpu.kind, shape.machine_type
     compute = (("machine-zones", name), ("gpu-zones", kind), ("machine-regions", name))
     lists = (("vertex-regions", kind),) if Service(service) is Service.VERTEX else compute
-    return load.source_of(next(row for one in lists if (row := _place_rows().get(one))))
+    row = next(row for one in lists if (row := _place_rows().get(one)))
+    return load.source_of(row["source"], row["dated"])
 
 
 def not_for_training(shape: Shape) -> tuple[str, ...]:
@@ -406,7 +407,8 @@ def _listed(shape: Shape, region: str, model: ProvisioningModel) -> tuple[float,
     row = next((row for row in rows if row.get(column)), None)
     if row is None:
         return None
-    return float(row[column]) * (float(shape.gpu_count) if shape.is_attached else 1), load.source_of(row)
+    usd_h = float(row[column]) * (float(shape.gpu_count) if shape.is_attached else 1)
+    return usd_h, load.source_of(row["source"], row["dated"])
 
 
 def _priced_as(shape: Shape) -> str:
