@@ -1,12 +1,11 @@
 """Over the whole catalog: what a spec asks for is found with exactly that count, or refused with the counts
 that exist; and every shape on offer ends in exactly one of the two lists."""
 
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain import TrainingSpec, catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import candidates
-from tests.laws.drawn import drawn
 from tests.market import supply
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]
@@ -25,7 +24,8 @@ specs = st.fixed_dictionaries(
 )
 
 
-@drawn(60, 1000, fields=specs, service=st.sampled_from(SERVICES))
+@settings(max_examples=60, deadline=None)
+@given(fields=specs, service=st.sampled_from(SERVICES))
 def test_every_shape_on_offer_ends_in_exactly_one_of_the_two_lists(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)
     market = supply(service)
@@ -42,7 +42,8 @@ def test_every_shape_on_offer_ends_in_exactly_one_of_the_two_lists(fields, servi
     assert len(kept) + len(found.refusals) - refused_requests == len(shapes)
 
 
-@drawn(60, 1000, fields=specs, service=st.sampled_from(SERVICES))
+@settings(max_examples=60, deadline=None)
+@given(fields=specs, service=st.sampled_from(SERVICES))
 def test_no_candidate_costs_more_than_max_cost(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)
     found = candidates(spec, [supply(service)])

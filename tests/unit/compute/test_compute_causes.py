@@ -12,150 +12,121 @@ ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 
 
 FAILED_AT, ENDED_AT = "2026-11-20T12:00:10.500000Z", "2026-11-20T12:00:11Z"
+BEFORE, AFTER, MUCH_LATER = (f"2026-11-20T04:00:{second}.000-08:00" for second in (10, 12, 50))
+"""Of the failure, as Compute Engine writes times."""
 
 
 def result(state, code, *, cause=None, stop=None, at=FAILED_AT, node_rank=0):
     return {
-        contract.R_STATE: state,
-        contract.R_EXIT_CODE: code,
-        contract.R_CAUSE: cause,
-        contract.R_STOP: stop,
-        contract.R_NODE_RANK: node_rank,
-        contract.R_ENDED_AT: at,
-    }
+        contract.R_STATE: state, contract.R_EXIT_CODE: code, contract.R_CAUSE: cause, contract.R_STOP: stop,
+        contract.R_NODE_RANK: node_rank, contract.R_ENDED_AT: at,
+    }  # fmt: skip
 
 
 def ended(rank=0, why="", code=0, told=None, message=""):
     return {
-        "schema": SCHEMA,
-        "phase": "ended",
-        "node_rank": rank,
-        "why": why,
-        "exit_code": code,
-        "result": told,
-        "ended_at": ENDED_AT,
-        "message": message,
-    }
+        "schema": SCHEMA, "phase": "ended", "node_rank": rank, "why": why, "exit_code": code, "result": told,
+        "ended_at": ENDED_AT, "message": message,
+    }  # fmt: skip
 
 
-def operation(kind, *, user="system@google.com", at="2026-11-20T04:00:10.000-08:00", codes=()):
+def by(user, kind, at=BEFORE, codes=()):
+    """An operation that somebody began."""
     errors = {"errors": [{"code": code} for code in codes]} if codes else None
     return {"operationType": kind, "user": user, "insertTime": at, "error": errors}
 
 
-def rank_failure(kind="exception"):
-    return {"kind": kind, "rank": 1, "node_rank": 0, "exit_code": 1, "message": "ValueError: torn"}
+def google(event, at=BEFORE):
+    """An operation of Google's own."""
+    return by("system@google.com", f"compute.instances.{event}", at)
 
 
-DONE = ended(told=result("done", 0))
-FAILED = ended(code=1, told=result("failed", 1, cause=rank_failure()))
-LOST_PEER = ended(code=69, told=result("failed", 69, cause={"kind": "node_lost", "node_rank": 1}))
-STOPPED = ended(code=75, told=result("stopped", 75, stop={"reason": "SIGTERM", "node_rank": 1}))
+def refused(code):
+    return by("me", "insert", codes=[code])
 
 
-def told_of(reason, *, by, rank=1):
+def stopped(reason, *, by, rank=1):
     """What a node wrote at its end of a notice that one of them had."""
     stop = {"reason": reason, "node_rank": by}
     return ended(code=75, rank=rank, told=result("stopped", 75, stop=stop, node_rank=rank))
 
 
-NOTICED = told_of("preempted", by=1)
-SELF_DELETE = operation("delete", user=ACCOUNT, at="2026-11-20T04:00:12.000-08:00")
+TORN = {"kind": "exception", "rank": 1, "node_rank": 0, "exit_code": 1, "message": "ValueError: torn"}
+DONE = ended(told=result("done", 0))
+FAILED = ended(code=1, told=result("failed", 1, cause=TORN))
+LOST_PEER = ended(code=69, told=result("failed", 69, cause={"kind": "node_lost", "node_rank": 1}))
+STOPPED = ended(code=75, told=result("stopped", 75, stop={"reason": "SIGTERM", "node_rank": 1}))
+NOTICED = stopped("preempted", by=1)
+PEER_LEFT = ended(why="peer", code=None)
+HALTED = ended(rank=1, why="halted", code=None)
+SELF_DELETE = by(ACCOUNT, "delete", AFTER)
 NEVER_BOOTED = ended(why="absent", code=75, message="bert-1-0-1 never booted")
 
 ENDS = {
     None: [
         ((DONE, [SELF_DELETE]), (DONE, [SELF_DELETE])),
-        ((DONE, []), (None, [operation("compute.instances.hostError", at="2026-11-20T04:00:12.000-08:00")])),
+        ((DONE, []), (None, [google("hostError", AFTER)])),
     ],
     causes.EXCEPTION: [
         ((FAILED, [SELF_DELETE]), (FAILED, [SELF_DELETE])),
-        (
-            (FAILED, []),
-            (FAILED, [operation("compute.instances.preempted", at="2026-11-20T04:00:12.000-08:00")]),
-        ),
-        ((FAILED, []), (None, [operation("compute.instances.preempted", at=FAILED_AT)])),
-        ((FAILED, []), (None, [operation("compute.instances.preempted", at="2026-11-20T12:00:12Z")])),
+        ((FAILED, []), (FAILED, [google("preempted", AFTER)])),
+        ((FAILED, []), (None, [google("preempted", FAILED_AT)])),
+        ((FAILED, []), (None, [google("preempted", "2026-11-20T12:00:12Z")])),
     ],
     causes.PREEMPTED: [
-        ((LOST_PEER, []), (None, [operation("compute.instances.preempted")])),
-        ((STOPPED, []), (STOPPED, [operation("compute.instances.preempted")])),
-        (
-            (ended(why="peer", code=None), []),
-            (ended(rank=1, why="halted", code=None), [operation("compute.instances.preempted")]),
-        ),
+        ((LOST_PEER, []), (None, [google("preempted")])),
+        ((STOPPED, []), (STOPPED, [google("preempted")])),
+        ((PEER_LEFT, []), (HALTED, [google("preempted")])),
         ((STOPPED, []), (NOTICED, [])),
-        ((None, []), (None, [operation("compute.instances.baremetalCaretakerPreempted")])),
-        ((FAILED, []), (None, [operation("compute.instances.preempted")])),
+        ((None, []), (None, [google("baremetalCaretakerPreempted")])),
+        ((FAILED, []), (None, [google("preempted")])),
     ],
     causes.HOST_ERROR: [
-        (
-            (None, [operation("delete", user="me@example.com", at="2026-11-20T04:00:50.000-08:00")]),
-            (None, [operation("compute.instances.hostError")]),
-        ),
-        ((LOST_PEER, []), (None, [operation("compute.instances.hostError")])),
-        ((LOST_PEER, []), (None, [operation("compute.instances.localSsdRecoveryError")])),
-        ((NEVER_BOOTED, [SELF_DELETE]), (None, [operation("compute.instances.hostError"), SELF_DELETE])),
+        ((None, [by("me@example.com", "delete", MUCH_LATER)]), (None, [google("hostError")])),
+        ((LOST_PEER, []), (None, [google("hostError")])),
+        ((LOST_PEER, []), (None, [google("localSsdRecoveryError")])),
+        ((NEVER_BOOTED, [SELF_DELETE]), (None, [google("hostError"), SELF_DELETE])),
     ],
     causes.MAINTENANCE: [
-        ((STOPPED, []), (STOPPED, [operation("compute.instances.terminateOnHostMaintenance")])),
-        ((STOPPED, []), (told_of("maintenance:TERMINATE_ON_HOST_MAINTENANCE", by=1), [])),
+        ((STOPPED, []), (STOPPED, [google("terminateOnHostMaintenance")])),
+        ((STOPPED, []), (stopped("maintenance:TERMINATE_ON_HOST_MAINTENANCE", by=1), [])),
     ],
     causes.TIME_LIMIT: [
-        ((STOPPED, [operation("compute.instances.deferredDelete")]), (STOPPED, [])),
-        ((None, [operation("compute.instances.deferredStop")]), (None, [])),
+        ((STOPPED, [google("deferredDelete")]), (STOPPED, [])),
+        ((None, [google("deferredStop")]), (None, [])),
         ((ended(why="max_run_duration", code=75, told=result("stopped", 75)), []), (STOPPED, [])),
     ],
     causes.STOPPED_BY_PERSON: [
-        (
-            (None, [operation("delete", user="alice@example.com")]),
-            (None, [operation("stop", user="alice@example.com")]),
-        ),
-        ((LOST_PEER, []), (None, [operation("delete", user="alice@example.com")])),
-        ((STOPPED, []), (STOPPED, [operation("stop", user="alice@example.com")])),
+        ((None, [by("alice@example.com", "delete")]), (None, [by("alice@example.com", "stop")])),
+        ((LOST_PEER, []), (None, [by("alice@example.com", "delete")])),
+        ((STOPPED, []), (STOPPED, [by("alice@example.com", "stop")])),
     ],
-    causes.GUEST_SHUTDOWN: [((LOST_PEER, []), (None, [operation("compute.instances.guestTerminate")]))],
+    causes.GUEST_SHUTDOWN: [((LOST_PEER, []), (None, [google("guestTerminate")]))],
     causes.BOOT: [
         ((NEVER_BOOTED, [SELF_DELETE]), (None, [SELF_DELETE])),  # its peers delete it
-        (
-            (NEVER_BOOTED, [SELF_DELETE]),
-            (None, [operation("delete", user="me@example.com", at="2026-11-20T04:05:00.000-08:00")]),
-        ),
+        ((NEVER_BOOTED, [SELF_DELETE]), (None, [by("me@example.com", "delete", MUCH_LATER)])),
         ((ended(why="peer", code=69), []), (ended(rank=1, why="boot", code=64, message="no GPU"), [])),
     ],
     causes.REBOOTED: [((LOST_PEER, []), (ended(rank=1, why="restarted", code=64), []))],
     causes.PREEMPTED_IN_CREATION: [
-        ((None, []), (None, [operation("insert", user="me", codes=["UNSUPPORTED_OPERATION"])])),
-        ((None, []), (None, [operation("insert", user="me", codes=["RESOURCE_NOT_FOUND"])])),
+        ((None, []), (None, [refused("UNSUPPORTED_OPERATION")])),
+        ((None, []), (None, [refused("RESOURCE_NOT_FOUND")])),
     ],
-    causes.WAIT_LIMIT: [
-        ((None, [operation("insert", user="me", codes=["ZONE_RESOURCE_POOL_EXHAUSTED"])]), (None, [])),
-    ],
-    causes.QUOTA_REGION: [
-        ((None, [operation("insert", user="me", codes=["QUOTA_EXCEEDED"])]), (None, [])),
-    ],
-    causes.JOB_PERMISSION: [
-        ((None, [operation("insert", user="me", codes=["PERMISSIONS_ERROR"])]), (None, [])),
-    ],
-    causes.UNKNOWN: [
-        ((None, [{**operation("insert", user="me"), "httpErrorStatusCode": 403}]), (None, [])),
-    ],
-    causes.CANCELLED: [
-        ((STOPPED, [operation("delete", user="me")]), (STOPPED, [operation("delete", user="me")]))
-    ],
+    causes.WAIT_LIMIT: [((None, [refused("ZONE_RESOURCE_POOL_EXHAUSTED")]), (None, []))],
+    causes.QUOTA_REGION: [((None, [refused("QUOTA_EXCEEDED")]), (None, []))],
+    causes.JOB_PERMISSION: [((None, [refused("PERMISSIONS_ERROR")]), (None, []))],
+    causes.UNKNOWN: [((None, [{**by("me", "insert"), "httpErrorStatusCode": 403}]), (None, []))],
+    causes.CANCELLED: [((STOPPED, [by("me", "delete")]), (STOPPED, [by("me", "delete")]))],
     causes.STOPPED: [
         ((STOPPED, [SELF_DELETE]), (STOPPED, [SELF_DELETE])),
-        ((STOPPED, [operation("stop", user="alice@example.com", at=ENDED_AT)]), (STOPPED, [])),
-        ((ended(why="peer", code=None), []), (ended(rank=1, why="halted", code=None), [SELF_DELETE])),
+        ((STOPPED, [by("alice@example.com", "stop", ENDED_AT)]), (STOPPED, [])),
+        ((PEER_LEFT, []), (HALTED, [SELF_DELETE])),
     ],
     causes.VANISHED: [
-        ((None, [operation("delete", user="me@example.com")]), (None, [operation("insert", user="me")])),
+        ((None, [by("me@example.com", "delete")]), (None, [by("me", "insert")])),
         ((LOST_PEER, []), (None, [])),
         ((STOPPED, [SELF_DELETE]), (None, [])),
-        (
-            (None, [operation("insert", user="me")]),
-            (None, [operation("compute.instances.migrateOnHostMaintenance")]),
-        ),
+        ((None, [by("me", "insert")]), (None, [google("migrateOnHostMaintenance")])),
     ],
 }
 ALL = [(cause, number) for cause, ways in ENDS.items() for number in range(len(ways))]

@@ -81,21 +81,6 @@ def test_the_last_lines_are_exact_over_nodes_and_parts(cloud, jobs, guests, monk
     assert read(jobs)[0] == [f"line {number}" for number in range(60)]
 
 
-@pytest.mark.parametrize("ahead_s", [7200, -7200])
-def test_a_node_whose_clock_is_hours_off_is_read_while_it_runs_and_holds_up_nobody(
-    cloud, jobs, guests, ahead_s
-):
-    said, cursor = [], ""
-    for number in range(10):
-        guests[0].say(f"right {number}")
-        guests[1].say(f"wrong {number}", ahead_s=ahead_s)
-        cloud.clock.advance(11)
-        more, cursor = read(jobs, cursor)
-        said += more
-        assert {f"right {number}", f"wrong {number}"} <= set(said)
-    assert len(said) == 20
-
-
 def follow(jobs, reader):
     """What a reader shows who looks again now."""
     pages = reader.pages(jobs.backend, jobs.record())

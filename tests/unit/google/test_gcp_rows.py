@@ -55,6 +55,7 @@ TOLD_AS = {
     "bucket_location": "V10",
 }
 EXPECTED = {row: kind for kind, rows in TOLD_AS.items() for row in rows.split()}
+TRAINING = "aiplatform.googleapis.com/custom_model_training"
 ACT_AS = {
     "permission": "iam.serviceAccounts.actAs",
     "service_account": "trainer@my-project.iam.gserviceaccount.com",
@@ -62,20 +63,10 @@ ACT_AS = {
 FACTS = {
     "C02": {"place": ZONE, "zones_available": ()},
     "C02a": {"zones_available": ("us-central1-b", "us-central1-f")},
-    "C06": {
-        "metric": "GPUS_ALL_REGIONS",
-        "limit": 0.0,
-        "where": "global",
-        "limit_name": "GPUS-ALL-REGIONS-per-project",
-        "future_limit": None,
-    },
-    "C06a": {
-        "metric": "GPUS_PER_GPU_FAMILY",
-        "limit": 16.0,
-        "future_limit": 32.0,
-        "where": REGION,
-        "dimensions": {"gpu_family": "NVIDIA_H100", "region": REGION},
-    },
+    "C06": {"metric": "GPUS_ALL_REGIONS", "limit": 0.0, "where": "global",
+            "limit_name": "GPUS-ALL-REGIONS-per-project", "future_limit": None},
+    "C06a": {"metric": "GPUS_PER_GPU_FAMILY", "limit": 16.0, "future_limit": 32.0, "where": REGION,
+             "dimensions": {"gpu_family": "NVIDIA_H100", "region": REGION}},
     "C06b": {"metric": "PREEMPTIBLE_NVIDIA_L4_GPUS", "limit": 0.0, "where": REGION},
     "C07": {"metric": "CPUS", "limit": 24.0, "where": REGION},
     "C08": {"metric": "Queries"},
@@ -91,25 +82,14 @@ FACTS = {
     "C27": {"api": "compute.googleapis.com"},
     "C28": ACT_AS,
     "C29": {"permission": "", "service_account": ACT_AS["service_account"]},
-    "V01": {
-        "metric": "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus",
-        "limit": None,
-        "where": REGION,
-    },
-    "V01a": {
-        "metrics": (
-            "aiplatform.googleapis.com/custom_model_training_cpus",
-            "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus",
-        )
-    },
+    "V01": {"metric": f"{TRAINING}_nvidia_l4_gpus", "limit": None, "where": REGION},
+    "V01a": {"metrics": (f"{TRAINING}_cpus", f"{TRAINING}_nvidia_l4_gpus")},
     "V04": {"place": REGION, "is_lasting": True},
     "V03": {"metric": "aiplatform.googleapis.com/job_writes"},
     "V07": ACT_AS,
     "V08": {"permission": "aiplatform.customJobs.create"},
     "V09": {"api": "aiplatform.googleapis.com"},
-}
-
-
+}  # fmt: skip
 CASES = [row for row, failure in {**ROWS, **VERTEX_ROWS}.items() if failure.where not in (LIST, WIRE)]
 
 

@@ -3,8 +3,6 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 
 import pytest
 
@@ -18,12 +16,6 @@ with open(where, "w") as file:
     raw = {name.decode("latin-1"): value.decode("latin-1") for name, value in os.environb.items()}
     json.dump({"env": raw, "argv": sys.argv, "cwd": os.getcwd()}, file)
 """
-SUBMIT = """
-import sys
-from gputrain import Local, Trainer
-trainer = Trainer(Local(gpus=0, root=sys.argv[1]))
-trainer.submit(sys.argv[2], env={"OWN": "ü€\\n'"}, args=["ü€"]).result(timeout=60)
-"""
 
 
 @pytest.fixture
@@ -33,20 +25,6 @@ def dump(tmp_path, monkeypatch, script):
     folder.mkdir()
     monkeypatch.setenv("DUMP", str(folder))
     return script(DUMP), lambda rank=0: json.loads((folder / str(rank)).read_text())
-
-
-@pytest.mark.check
-@pytest.mark.parametrize("encoding", ["C", "C.UTF-8", "POSIX"])
-def test_any_bytes_of_the_callers_environment_arrive(jobs, dump, encoding):
-    path, read = dump
-    odd = b"\xff\xfe\n'\"$(x) \xc3\xbc"
-    env = {**os.environb, b"ODD": odd, b"LC_ALL": encoding.encode(), b"PYTHONWARNINGS": b"ignore"}
-    words = [sys.executable, "-X", "utf8", "-c", SUBMIT, str(jobs.root), path]
-    subprocess.run(words, env=env, check=True)
-    given = read()
-    assert given["env"]["ODD"].encode("latin-1") == odd
-    assert given["env"]["OWN"].encode("latin-1") == "ü€\n'".encode()
-    assert given["env"]["PYTHONWARNINGS"] == "ignore"
 
 
 def test_a_source_dir_is_where_the_ranks_of_all_nodes_run_and_they_meet_at_the_first(jobs, dump):

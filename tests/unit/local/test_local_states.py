@@ -88,34 +88,6 @@ def test_a_silence_is_that_of_whoever_spoke_last_and_told_from_a_minute_on(ages,
     assert silence(documents) == (f"no rank had said anything for {told}" if told else "")
 
 
-AT = {f"{phase}_at": f"2026-11-22T00:00:0{n}Z" for n, phase in enumerate(("starting", "running", "ended"), 1)}
-
-
-def second(moment):
-    return None if moment is None else moment.second
-
-
-@each(
-    ("told", "began", "ended"),
-    [
-        ({"phase": "ended", "exit_code": 0, **AT}, 2, 3),
-        ({"phase": "ended", "exit_code": 0, "starting_at": AT["starting_at"]}, 1, None),  # over between looks
-        ({"phase": "ended", "exit_code": 1, "starting_at": AT["starting_at"]}, 1, None),
-        ({"phase": "ended", "why": "cancelled", "starting_at": AT["starting_at"]}, None, None),
-        (
-            {"phase": "ended", "exit_code": contract.BAD_ENVIRONMENT, "starting_at": AT["starting_at"]},
-            None,
-            None,
-        ),
-        ({"phase": "ended", "exit_code": contract.NODE_LOST, "starting_at": AT["starting_at"]}, None, None),
-    ],
-)
-def test_a_job_began_when_its_ranks_did_or_else_its_agents_that_had_some(job, told, began, ended):
-    seen = states.inspect(job({"attempt": 2, **told}))
-    assert (second(seen.started_at), second(seen.ended_at), seen.restarts) == (began, ended, 2)
-    assert seen.exit_code == told.get("exit_code")
-
-
 @each(
     ("told", "documents", "kind", "message"),
     [

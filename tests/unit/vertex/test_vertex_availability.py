@@ -37,14 +37,6 @@ def test_a_quota_that_is_short_is_known_before_anything_is_made(cloud, backend, 
     assert [one.method for one in cloud.requests] == ["cloudquotas.quotaInfos.list"]
 
 
-def test_a_reservation_with_room_counts_against_no_quota(cloud, backend, code):
-    cloud.quota(f"{STEM}nvidia_l4_gpus", 0)
-    found = fact(
-        backend, code, reservation=reserve(cloud, "mine"), num_nodes=2, provisioning_model="standard"
-    )
-    assert (found.absent_why, found.verdict) == ("", Verdict.FITS)
-
-
 @pytest.mark.parametrize(
     ("kept", "why"),
     [
