@@ -51,11 +51,3 @@ def test_two_local_ssds_are_striped_or_it_is_said_why_not(road, spec, gone):
     assert len(where) == 1
     assert STRIPES or where == {FIRST}
     gone()
-
-
-def test_a_machine_without_local_ssd_lies_on_its_boot_disk(road, spec, stored, gone):
-    text = run(road, spec, WHERE.replace('"XDG_CACHE_HOME", ', ""))
-    assert "local SSD" not in text
-    assert "google-local" not in text
-    assert stored("ckpt/saved-0") == "whole"
-    gone()

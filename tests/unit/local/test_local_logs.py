@@ -65,17 +65,6 @@ def test_a_line_of_this_moment_waits_for_lines_that_may_come_before_it(tmp_path,
     assert messages(path) == ["now"]
 
 
-def test_a_clock_of_the_ranks_own_holds_up_nothing(tmp_path):
-    path = job(tmp_path, [line(time.time() + 1e6, "future"), line(2, "past")], [line(1, "other")])
-    assert sorted(messages(path, is_over=False)) == ["future", "other", "past"]
-
-
-def test_a_line_longer_than_a_page_comes_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "CHUNK_BYTES", 64)
-    path = job(tmp_path, [line(1, "x" * 5000), line(2, "next")])
-    assert messages(path) == ["x" * 5000, "next"]
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     nodes=st.lists(st.lists(st.integers(0, 50), max_size=30).map(sorted), min_size=1, max_size=3),

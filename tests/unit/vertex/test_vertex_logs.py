@@ -117,14 +117,6 @@ def test_however_many_jobs_are_read_along_they_stay_within_sixty_reads_a_minute(
     assert 40 <= sum(one.method == ENTRIES for one in cloud.requests) <= 60
 
 
-def test_the_last_lines_of_an_ended_job_are_read_without_waiting_for_a_turn(job, say, cloud):
-    read(job, cloud)
-    say("last words", rank=0)
-    cloud.clock.advance(1000)
-    found = [line.message for line in job.logs()]
-    assert "last words" in found
-
-
 def test_a_job_that_wrote_nothing_into_its_bucket_has_its_lines_in_cloud_logging(submit, vertex, cloud):
     vertex.set_fate(Fate(exits=(1,), run_s=60))
     job = submit()
