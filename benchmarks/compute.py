@@ -19,7 +19,7 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, GoogleClient, Objects, our_labels
 from gputrain.google.storage import BucketPrefix, owner_id
-from gputrain.job.events import Changes
+from gputrain.job.watcher import changes
 from gputrain.jobstore import Attempt, BucketStore, JobRecord, JobStore, Option
 from gputrain.jobstore.record import draw_id
 from gputrain.keeper.status import SCHEMA
@@ -209,7 +209,7 @@ def young() -> Iterator[Measure]:
         trainer = Trainer(backend, now=lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc))
         minutes = list[int]()
         jobs = trainer.jobs()
-        tells = [Changes(job).telling(lambda event: told.update([event.state])) for job in jobs]
+        tells = [changes(job, lambda event: told.update([event.state])) for job in jobs]
         cloud.dispatcher.requests.clear()
         for minute in range(MINUTES):
             if minute == 2:

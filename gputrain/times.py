@@ -1,12 +1,11 @@
-"""Moments as Google writes them, how long ago something was, and values as JSON types."""
+"""Moments as Google writes them, and values as JSON types."""
 
 from __future__ import annotations
 
 import enum
 import math
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
@@ -52,29 +51,6 @@ def moment_of_header(text: object) -> datetime | None:
     except (ValueError, TypeError, OverflowError):
         return None
     return found if found is None or found.tzinfo is None else found.astimezone(timezone.utc)
-
-
-class Since:
-    """How long ago it was made: by the date or by a clock that nobody sets, whichever says longer.
-
-    A date that is set back keeps nobody waiting, and neither does the other clock, which stands while a
-    machine sleeps.
-
-    >>> Since(now=lambda: 0.0, monotonic=iter([5.0, 7.5]).__next__).seconds
-    2.5
-    """
-
-    def __init__(
-        self, now: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._now, self._monotonic = now, monotonic
-        self._began = now(), monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since then, never fewer than a steady clock has counted."""
-        date, steady = self._began
-        return max(self._now() - date, self._monotonic() - steady)
 
 
 def plain(value: Any) -> Any:

@@ -1,19 +1,16 @@
 """A backend: what one platform offers, what it does with attempts of jobs, and the values it exchanges.
 
-A backend translates. It never waits for a job, never prints, and retries nothing. What it cannot honour of a
-spec is among the limits of its supply. Methods that are not abstract may be left as they are.
-
-A job's record is the fence (docs/design/record.md): it names one current attempt, and what is made for
-another one does not train. So a backend need not prove anything about earlier attempts. It names everything
-that it makes after the attempt. A method that takes a job's record means its ``attempt``: the current one, or
-the last of a job that has ended.
+A backend translates. It does not wait for a job, print, or retry. What it cannot honour of a spec is among
+the limits of its supply. It names everything that it makes after the attempt: only the attempt that the job's
+record names may train (docs/design/record.md). A method that takes a record means its ``attempt``: the
+current one, or the last of a job that has ended.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -21,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from gputrain.catalog import Price, ProvisioningModel
+from gputrain.catalog import Price
 from gputrain.causes import Cause
 from gputrain.display.table import TableDisplay, TextDisplay
-from gputrain.errors import GputrainError, RequestError
+from gputrain.errors import RequestError
 from gputrain.fields import invalid
 from gputrain.jobstore import Attempt, DocumentStore, JobRecord, JobRef
 from gputrain.jobstore.folder import explained
@@ -123,11 +120,8 @@ class Status(TextDisplay):
     started_at: datetime | None = attrs.field(default=None, validator=is_moment)
     """When its ranks first ran."""
     ended_at: datetime | None = attrs.field(default=None, validator=is_moment)
-    exit_code: int | None = None
     restarts: int = 0
     """How often its platform has started it again by itself."""
-    raw: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    """What the platform answered."""
 
     def __str__(self) -> str:
         return ": ".join(filter(None, ("unknown" if self.state is None else self.state.value, self.detail)))
@@ -215,7 +209,7 @@ class Backend(ABC):
 
     @abstractmethod
     def launch(self, request: Request) -> str:
-        """Ask for the machines; the attempt's handle. Asking twice is asking once.
+        """Request the machines; the attempt's handle. Twice is once.
 
         Raises:
             TransientError: whether they come is not known.
@@ -289,25 +283,20 @@ class Backend(ABC):
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:  # noqa: ARG002
         """What the spec needs at the places where it may run; without a spec, what every job needs."""
-        from gputrain.doctor import Check, Checks, Finding
+        from gputrain.doctor.report import Probe, run_checks, unknown
 
-        why = "this backend looks at nothing beforehand"
-        return Checks(
-            checks=[Check(backend=self.name, subject="preflight", finding=Finding.UNKNOWN, why=why)]
-        )
+        nothing = Probe(subject="preflight", run=lambda: [unknown("this backend checks nothing beforehand")])
+        return run_checks(self.name, [nothing])
 
     has_quotas = False
     """Whether `quotas` can be asked."""
 
-    def quotas(
-        self,
-        gpus: Sequence[GpuRequest] = (),  # noqa: ARG002
-        *,
-        num_nodes: int = 1,  # noqa: ARG002
-        models: Sequence[ProvisioningModel] = (),  # noqa: ARG002
-        regions: Sequence[str] = (),  # noqa: ARG002
-    ) -> Quotas:
-        """A row for each kind, model and region; where none is named, for all there are."""
+    def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:  # noqa: ARG002
+        """A row for each kind, model and region; where none is named, for all there are.
+
+        Args:
+            size: ``num_nodes`` (1), ``models`` and ``regions`` (all).
+        """
         raise NotSupportedError(f"{self.name} has no quotas")
 
     def to_gcloud(self, request: Request) -> GcloudJob:  # noqa: ARG002
@@ -377,17 +366,5 @@ class Backend(ABC):
         """
         return ()
 
-    def remove(self, machines: Sequence[Machine]) -> None:  # noqa: B027
-        """Have these go, all of them also where one is refused. GputrainError: the first refusal."""
-
-
-def remove_each(machines: Sequence[Machine], remove: Callable[[Machine], None]) -> None:
-    """Remove machines one by one, all of them also where one is refused. GputrainError: the first refusal."""
-    refusals = []
-    for one in machines:
-        try:
-            remove(one)
-        except GputrainError as error:  # noqa: PERF203  # few, and each is a call
-            refusals.append(error)
-    if refusals:
-        raise refusals[0]
+    def remove(self, machine: Machine) -> None:  # noqa: B027
+        """Remove one of `machines`."""

@@ -30,7 +30,7 @@ from gputrain.google.compute_lists import check_fit, find_reservations
 from gputrain.google.endpoints import asked_for, emulator_of, on_trial
 from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id
 from gputrain.images import ImageBuilder, ImageRepository
-from gputrain.jobstore import BucketStore, JobRecord, JobRef
+from gputrain.jobstore import BucketStore, JobRecord, JobRef, read_spec
 from gputrain.planning import Candidate, Fact
 from gputrain.quota import Quotas
 from gputrain.quota.model import QuotaSnapshot, in_short
@@ -214,7 +214,8 @@ class GoogleBackend(Backend, Generic[S]):
     def for_job(cls, ref: JobRef, record: JobRecord, **arguments: Any) -> Self:
         """The backend that a job's name speaks of, with the default credentials unless some are given."""
         made: Callable[..., Self] = cls
-        return made(ref.project, regions=record.regions_of(cls.name), bucket=f"gs://{ref.home}", **arguments)
+        regions = tuple(dict.fromkeys(one.region for one in record.options if one.backend == cls.name))
+        return made(ref.project, regions=regions, bucket=f"gs://{ref.home}", **arguments)
 
     @property
     def _quota_options(self) -> Mapping[str, Any]:
@@ -303,7 +304,7 @@ class GoogleBackend(Backend, Generic[S]):
             stored=self._objects,
             folder=self._reports.folder(record.job_id),
             attempts=ids if attempt is None else [*ids, attempt.id],
-            nodes=TrainingSpec.from_dict(record.spec).num_nodes,
+            nodes=read_spec(record.spec, record.job_id).num_nodes,
             is_over=record.has_ended or attempt is None or self._saw_end_of(attempt.id),
             now=self._access.now,
         )

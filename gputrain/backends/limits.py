@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from gputrain.backends.agent_reports import as_word
+from gputrain.backends.base import LAYOUT
 from gputrain.google.storage import BucketPrefix
 from gputrain.planning import Limit
 from gputrain.spec import TrainingSpec
@@ -82,12 +83,8 @@ def words(
     )
 
 
-FOLDERS = ("checkpoint_dir", "output_dir")
 OWN = ("code", "images", "jobs", "notes", "records")
 """What gputrain keeps in a bucket, below its prefix."""
-
-_OF_JOBS = re.compile(r"attempt-\d+|cancel|lock.*", re.DOTALL)
-"""What it keeps of a job beside the job's folders."""
 
 
 def folders(bucket: BucketPrefix | None, why: str, *kept: str) -> tuple[Limit, ...]:
@@ -109,7 +106,7 @@ def folders(bucket: BucketPrefix | None, why: str, *kept: str) -> tuple[Limit, .
 
     return tuple(
         Limit(field=field, asks=partial(asks, field), why=reason, fix=fix)
-        for field in FOLDERS
+        for field in LAYOUT
         for asks, reason, fix in (
             (goes, why, f"{field}='gs://my-bucket/...', or leave it out"),
             (is_own, ours, f"name a folder beside those, or leave {field} out"),
@@ -132,4 +129,4 @@ def holds_own(bucket: BucketPrefix, place: str) -> bool:
     own, *rest = below.removeprefix(home).rstrip("/").split("/") if below.startswith(home) else ("",)
     if own != "jobs":
         return own in OWN
-    return len(rest) < 2 or _OF_JOBS.fullmatch(rest[1]) is not None  # jobs/JOB/FOLDER
+    return len(rest) < 2 or rest[1] not in LAYOUT.values()  # jobs/JOB/FOLDER

@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Backend
-from gputrain.errors import FieldError, SpecError
-from gputrain.jobstore import JobRecord, JobRef
+from gputrain.errors import SpecError
+from gputrain.fields import invalid
 from gputrain.text import redact
 
 GROUP = "gputrain.backends"
@@ -53,13 +53,6 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({one.name for one in metadata.entry_points(group=GROUP)}))
 
 
-def nearest(name: str) -> list[str]:
-    """The installed backends that this name may mean."""
-    known = names()
-    meant = [one for one in _ALSO_CALLED.get(name.lower(), ()) if one in known]
-    return meant or difflib.get_close_matches(name.lower(), known, n=1)
-
-
 def find(name: str) -> type[Backend]:
     """The class of a backend.
 
@@ -69,9 +62,7 @@ def find(name: str) -> type[Backend]:
     rows = list(metadata.entry_points(group=GROUP, name=name))
     if not rows:
         raise _absent(name)
-    brought_by = " and ".join(
-        sorted({row.dist.name if row.dist else "an unnamed distribution" for row in rows})
-    )
+    brought_by = " and ".join(sorted({row.dist.name if row.dist else "something" for row in rows}))
     if len({row.value for row in rows}) > 1:
         raise _refused(name, f"{brought_by} both bring one", "uninstall one of them")
     fix = f"reinstall {brought_by}, or uninstall it"
@@ -83,22 +74,6 @@ def find(name: str) -> type[Backend]:
     if not (isinstance(kind, type) and issubclass(kind, Backend)):
         raise _refused(name, f"{rows[0].value} of {brought_by} is no class that inherits Backend", fix)
     return kind
-
-
-def of_job(name: str, ref: JobRef, record: JobRecord, **arguments: Any) -> Backend:
-    """The backend of a job, made from the job's name.
-
-    Args:
-        name: of the backend, as the job's record has it.
-        ref: the job's name.
-        record: of the job.
-        arguments: of the backend's constructor, that no name holds; those it does not take are left out.
-
-    Raises:
-        SpecError: as `find`, or it cannot be made from a name.
-    """
-    kind = find(name)
-    return kind.for_job(ref, record, **accepted(kind, arguments))
 
 
 def accepted(kind: type[Backend], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,17 +96,18 @@ def takes(kind: type[Backend]) -> Arguments:
 
 
 def _absent(name: str) -> SpecError:
-    known, near, name = names(), nearest(name), redact(name)
-    fix = f"install the package that brings it: one with `{name} = ...` in its entry points {GROUP}"
+    known = names()
+    meant = [one for one in _ALSO_CALLED.get(name.lower(), ()) if one in known]
+    near = meant or difflib.get_close_matches(name.lower(), known, n=1)
+    fix = f"install the package that brings it: one with `{redact(name)} = ...` in its entry points {GROUP}"
     if near:
         fix = f"did you mean {' or '.join(near)}? Otherwise {fix}"
     if not known:
         fix = "install gputrain itself: pip install gputrain; its own backends are entry points, too"
     allowed = f"one that is installed: {', '.join(known) or 'none'}"
-    fault = FieldError(field="backend", value=repr(name), expected=allowed, fix=fix)
-    return SpecError(f"no backend is called {name!r} here", why=allowed, fix=fix, faults=(fault,))
+    return invalid("backend", name, allowed, fix, what="no such backend is installed here")
 
 
 def _refused(name: str, why: str, fix: str) -> SpecError:
-    fault = FieldError(field="backend", value=repr(name), expected="a backend that can be used", fix=fix)
-    return SpecError(f"the backend {name!r} cannot be used: {why}", why=why, fix=fix, faults=(fault,))
+    what = f"the backend {name!r} cannot be used: {why}"
+    return invalid("backend", name, "a backend that can be used", fix, what=what)

@@ -559,9 +559,10 @@ def _job_of_name(name: str, settings: Settings) -> Job | None:
     from gputrain.errors import RequestError
     from gputrain.trainer.jobs import listed
 
-    refused = dict[str, Exception]()
+    if not name:  # an unset $JOB names none
+        return None
     # by the names that there are: no other job is taken for one that cannot be looked at now
-    found = listed(_trainer(settings).planner, name, refused) if name else []  # an unset $JOB names none
+    found, refused = listed(_trainer(settings).planner, name)
     exact = [job for job in found if job.id == name]
     if refused and not exact:
         raise next(iter(refused.values()))

@@ -19,7 +19,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.job import Job
-from gputrain.job.watcher import WATCHER
+from gputrain.job.watcher import watch
 from gputrain.planning import Candidate
 
 log = logging.getLogger("gputrain")
@@ -109,7 +109,7 @@ class Runner:
         with self._changed:
             self.jobs[number] = self._running[number] = job
             if not job.state.is_terminal and not self.is_closed:
-                self._drops.append(WATCHER.watch(job, looked))
+                self._drops.append(watch(job, looked))
         if job.state.is_terminal:
             self._release(number, job)
 

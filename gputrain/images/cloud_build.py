@@ -13,7 +13,6 @@ from gputrain.google.forms import Json, mapping, mappings, texts
 from gputrain.google.storage import CHUNK_BYTES, BucketPrefix, check_owner, upload
 from gputrain.images.recipe import DOCKERFILE, Recipe
 from gputrain.retry import ONCE, READ
-from gputrain.times import Since
 
 TAG = "gputrain"
 ENGINE = "gcr.io/cloud-builders/docker"
@@ -45,8 +44,8 @@ def run(
     started = next(iter(mappings(living.get("builds"))), None)
     build = str((started or _start(access, region, bucket, recipe, name, mark))["id"])
     objects, log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
-    read, last, since = 0, deque[str](maxlen=_TOLD), Since(access.now)
-    while since.seconds < 2 * LIMIT_S:
+    read, last, since = 0, deque[str](maxlen=_TOLD), access.now()
+    while access.now() - since < 2 * LIMIT_S:
         seen = access.get(f"{_url(access, region)}/{build}", action="look at the build", policy=READ)
         is_over = seen.get("status") not in _LIVING
         fresh = objects.read_range(log, read, CHUNK_BYTES, policy=READ)

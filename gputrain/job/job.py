@@ -27,22 +27,28 @@ from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import GputrainError, JobFailedError, JobTimeoutError, RequestError, TransientError
 from gputrain.fields import Field, check, invalid, read_whole, word
 from gputrain.google.endpoints import on_trial
-from gputrain.job.events import Changes, Listener, log_change
 from gputrain.job.files import JobFiles
-from gputrain.job.history import candidate_of, ledger_of, moment
 from gputrain.job.logs import JobLog, LineFilter, count_of, pattern, without_cause
-from gputrain.job.result import Result, ended, job_table
+from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
-from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, JobFuture, StopEvent, Watching, pause_s, pausing
+from gputrain.job.watcher import (
+    BLIND_FOR_AT_MOST_S,
+    JobFuture,
+    Listener,
+    StopEvent,
+    Watching,
+    changes,
+    log_change,
+    pause_s,
+    pausing,
+)
 from gputrain.jobstore import JobRecord, JobRef, Launch, Stored, read_spec
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
-from gputrain.orchestration.context import Context
 from gputrain.orchestration.launcher import JUST_LAUNCHED, act
-from gputrain.orchestration.look import Found, grace_s_of, look, look_many
-from gputrain.orchestration.options import remaining
+from gputrain.orchestration.look import Context, Found, cancel, grace_s_of, look, look_many
+from gputrain.orchestration.options import candidate_of, ledger_of, moment, remaining
 from gputrain.orchestration.reconciler import state_of
-from gputrain.orchestration.steps import cancel
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec import TrainingSpec
 from gputrain.spec.duration import Moment, parse_moment, seconds_of
@@ -50,7 +56,7 @@ from gputrain.text import hide_secrets, redacted
 from gputrain.times import picked, plain
 
 log = logging.getLogger("gputrain")
-UNSEEN = Status()
+NO_RECORD, NOT_SEEN = JobRecord(job_id="none", spec={}), Status()
 MetricsWord = Literal["script", "gpu"]
 _OF = {"of": Field(word(*get_args(MetricsWord)), "'script' or 'gpu'", "job.metrics('gpu')", is_needed=True)}
 
@@ -81,7 +87,7 @@ class Job(TableDisplay):
         self._named = named
         self._stored = stored
         self._found: Found | None = None
-        self._seen = UNSEEN
+        self._status = NOT_SEEN
         self._state = State.QUEUED
         if stored is not None and stored.record.has_ended:
             self._state = state_of(stored.record.result)
@@ -100,41 +106,42 @@ class Job(TableDisplay):
         return JobLog(self)
 
     @property
-    def _record(self) -> JobRecord | None:
-        """As it was read last; None where it cannot be read."""
+    def _record(self) -> JobRecord:
+        """As it was read last; an empty one where it cannot be read."""
         if self._stored is None:
             try:
                 self._stored = self._context.jobs.read(self.id)
             except GputrainError as error:
                 log.warning("the record of %s could not be read: %s", self.id, error.what)
-        return None if self._stored is None else self._stored.record
+        return NO_RECORD if self._stored is None else self._stored.record
 
     @property
-    def _end(self) -> JobRecord | None:
-        """Its record, once that says how the job ended."""
-        return self._record if self._record is not None and self._record.has_ended else None
+    def _seen(self) -> Status:
+        """How its attempt stood at the last look; or how the job ended, once its record says so."""
+        record, seen = self._record, self._status
+        if not record.has_ended:
+            return seen
+        return Status(
+            detail=record.detail,
+            failure=record.failure,
+            started_at=moment(record.started_at) if record.started_at else seen.started_at,
+            ended_at=moment(record.ended_at) if record.ended_at else seen.ended_at,
+        )
 
     @property
-    def _reading(self) -> tuple[Backend | None, JobRecord | None]:
-        """The backend of its attempt, where it has one that is set up here, and its record."""
-        record = self._record
-        return None if record is None else self._context.backends.get(record.backend), record
+    def _backend(self) -> Backend | None:
+        """That of its attempt, where it is set up here."""
+        return self._context.backends.get(self._record.backend)
 
     def now(self) -> datetime:
         """The time by the trainer's clock."""
         return self._context.now()
 
-    def _sleep(self, seconds: float) -> None:
-        """Wait by the trainer's clock."""
-        self._context.sleep(seconds)
-
     @property
     def poll_s(self) -> float:
         """Seconds between two looks."""
-        backend, _ = self._reading
-        if backend is not None:
-            return backend.poll_s
-        return min((one.poll_s for one in self._context.backends.values()), default=5.0)
+        backends = [self._backend] if self._backend else self._context.backends.values()
+        return min((one.poll_s for one in backends), default=5.0)
 
     @property
     def uri(self) -> str:
@@ -160,14 +167,13 @@ class Job(TableDisplay):
     @property
     def backend(self) -> str:
         """The backend of its attempt, or of its last one; empty: none yet."""
-        return "" if self._record is None else self._record.backend
+        return self._record.backend
 
     @property
     def spec(self) -> TrainingSpec | None:
         """What was asked for; a function is the script that was made of it. None where it cannot be read."""
-        record = self._record
         try:
-            return None if record is None else read_spec(record.spec, self.id)
+            return read_spec(self._record.spec, self.id)
         except GputrainError as error:
             log.info("%s", error)
             return None
@@ -180,70 +186,60 @@ class Job(TableDisplay):
     @property
     def created_at(self) -> datetime | None:
         """When it was first submitted; None where that cannot be read."""
-        return moment(self._record.created_at) if self._record is not None else None
+        return moment(self._record.created_at) if self._record.created_at else None
 
     @property
     def candidate(self) -> Candidate | None:
         """Where it was placed last; None where it has no place yet."""
         record, spec = self._record, self.spec
-        if record is None or spec is None:
-            return None
         last = record.attempt or next((one for one in reversed(record.history) if one.has_run), None)
-        left = remaining(record, spec) or spec
-        return None if last is None else candidate_of(last.option, last.price_usd_h, left)
+        if spec is None or last is None:
+            return None
+        return candidate_of(last.option, last.price_usd_h, remaining(record, spec) or spec)
 
     @property
     def attempts(self) -> Ledger:
         """Every place that was tried, oldest first, and what it answered."""
-        record, spec = self._record, self.spec
-        return Ledger() if record is None or spec is None else ledger_of(record, spec)
+        spec = self.spec
+        return Ledger() if spec is None else ledger_of(self._record, spec)
 
     @property
     def started_at(self) -> datetime | None:
         """When ranks of its present attempt first ran; None before."""
-        end = self._end
-        return moment(end.started_at) if end is not None and end.started_at else self._seen.started_at
+        return self._seen.started_at
 
     @property
     def ended_at(self) -> datetime | None:
         """When it ended; None before."""
-        end = self._end
-        if end is not None and end.ended_at:
-            return moment(end.ended_at)
         return self._seen.ended_at if self._state.is_terminal else None
 
     @property
     def detail(self) -> str:
         """A few words on its state, in the platform's own terms."""
-        end = self._end
-        return self._seen.detail if end is None else end.detail
+        return self._seen.detail
 
     @property
     def failure(self) -> Failure | None:
         """Why it ended without success; None before, and where it succeeded."""
-        end = self._end
-        if end is not None:
-            return end.failure
         return self._seen.failure if self._state.is_terminal else None
 
     @property
     def attempt(self) -> int:
         """Which start of the job was seen last: 0 for the first, one more with each restart."""
-        restarts = 0 if self._end is not None else self._seen.restarts
-        return restarts if self._record is None else self._record.restarts + restarts
+        return self._record.restarts + self._seen.restarts
 
     @property
     def place(self) -> str:
         """Where its attempt is, or its last one was."""
-        last = None if self._record is None else self._record.last
+        last = self._record.last
         return "" if last is None else last.option.place
 
     @property
     def machines(self) -> tuple[str, ...]:
         """The names of the machines of its present attempt, by node; empty where none bills."""
-        record, placed = self._record, self.candidate
+        attempt, placed = self._record.attempt, self.candidate
         is_billed = placed is not None and placed.provisioning_model is not None
-        return record.attempt.names if is_billed and record is not None and record.attempt else ()
+        return attempt.names if is_billed and attempt is not None else ()
 
     @property
     def outputs(self) -> JobFiles:
@@ -256,11 +252,11 @@ class Job(TableDisplay):
         return self._files("checkpoint_dir")
 
     def _files(self, field: str) -> JobFiles:
-        (backend, record), spec = self._reading, self.spec
+        backend, spec = self._backend, self.spec
         uri = (None if spec is None else getattr(spec, field)) or ""
-        if record is not None and backend is not None:
+        if backend is not None:
             with suppress(GputrainError):  # of another host
-                uri = backend.place(record, field, uri)
+                uri = backend.place(self._record, field, uri)
         return JobFiles(uri=uri, backend=backend)
 
     @property
@@ -271,7 +267,7 @@ class Job(TableDisplay):
     @property
     def duration(self) -> timedelta | None:
         """How long ranks have been running, all attempts together, at least 0; None before they start."""
-        before_s = sum(one.ran_s for one in self._record.history) if self._record is not None else 0.0
+        before_s = sum(one.ran_s for one in self._record.history)
         if self.started_at is None:
             return timedelta(seconds=before_s) if before_s else None
         this = (self.ended_at or self.now()) - self.started_at  # a clock may be behind the job's
@@ -284,7 +280,7 @@ class Job(TableDisplay):
         Of an attempt that is over, with what its machines took before ranks ran, as far as that is known.
         """
         record = self._record
-        if record is None or record.last is None or record.last.price_usd_h is None:
+        if record.last is None or record.last.price_usd_h is None:
             return None
         if record.has_ended or record.attempt is None:
             return record.used_usd
@@ -317,16 +313,22 @@ class Job(TableDisplay):
     @property
     def table(self) -> Table:
         """The job in a few rows."""
-        shown = job_table(self.ref, self._state, self.candidate, self.duration, self.detail)
-        cost = self.cost_usd
-        more = {
+        cost, placed = self.cost_usd, self.candidate
+        took = None if self.duration is None else str(self.duration)
+        rows = {
+            "state": self._state.value,
+            "uri": self.uri,
+            "runs on": placed.gpus if placed else "",
+            "machine": placed.machine_type if placed else "",
+            "ran for" if self._state.is_terminal else "running for": str(took or "").split(".")[0],
+            "detail": "" if self.detail == self._state.value else self.detail,
             "cost": f"${cost:,.2f}" if cost else "",
             "resources": ", ".join(self.machines),
             "outputs": self.outputs.uri,
             "checkpoints": self.checkpoints.uri,
         }
-        rows = (*shown.rows, *((name, text) for name, text in more.items() if text))
-        return attrs.evolve(shown, title=f"{shown.title}{on_trial(self.trial)}", rows=rows)
+        shown = [(name, text) for name, text in rows.items() if text]
+        return Table(title=f"Job {self.id}{on_trial(self.trial)}", columns=("", " "), rows=shown)
 
     def refresh(self) -> Status:
         """Look at the job once; what was seen, with the job's state, which is None where it is not known.
@@ -335,10 +337,11 @@ class Job(TableDisplay):
             JobLostError: it has no record.
             TransientError: it could not be inspected now; the state stays what it was.
         """
-        if not (self._state.is_terminal and self._found is not None):
-            self._take(look(self._context, self.id))
-        assert self._found is not None, "it was just inspected"
-        return attrs.evolve(self._seen, state=self._found.state)
+        found = self._found
+        if found is None or not self._state.is_terminal:
+            found = look(self._context, self.id)
+            self._take(found)
+        return attrs.evolve(found.status, state=found.state)
 
     @property
     def platform(self) -> str:
@@ -348,8 +351,7 @@ class Job(TableDisplay):
     @property
     def is_one(self) -> bool:
         """Whether there is, or was, a job: a submit that failed leaves a record only."""
-        record = self._record
-        return record is None or not record.has_ended or record.was_taken
+        return not self._record.has_ended or self._record.was_taken
 
     @property
     def has_step(self) -> bool:
@@ -378,10 +380,15 @@ class Job(TableDisplay):
 
     def _take(self, found: Found) -> None:
         with self._lock:
-            before = self._state
-            self._found, self._stored, self._seen = found, found.stored, found.status
-            if found.state is not None and not before.is_terminal:
-                self._state = found.state
+            self._found, self._status = found, found.status
+            self._become(found.stored, found.state)
+
+    def _become(self, stored: Stored, state: State | None) -> None:
+        """Take over what was read, and a state that is known; an end stays."""
+        with self._lock:
+            before, self._stored = self._state, stored
+            if state is not None and not before.is_terminal:
+                self._state = state
         if self._state is not before:
             log_change(self, before)
 
@@ -411,14 +418,8 @@ class Job(TableDisplay):
         if stored is None:
             self.refresh()  # it raises that there is no such job
             return
-        with self._lock:
-            before, self._stored = self._state, stored
-            if stored.record.has_ended:
-                self._state = state_of(stored.record.result)
-            elif not before.is_terminal:
-                self._state = State.STOPPING
-        if self._state is not before:
-            log_change(self, before)
+        record = stored.record
+        self._become(stored, state_of(record.result) if record.has_ended else State.STOPPING)
 
     def wait(
         self,
@@ -449,8 +450,8 @@ class Job(TableDisplay):
         check("wait(...)", stop=stop, on_change=on_change)
         limit_s = None if timeout is None else seconds_of(timeout)
         shown = choose(progress, State)
-        report: Callable[[], object] = str if on_change is None else Changes(self).telling(on_change)
-        sleep = self._sleep if stop is None else pausing(stop)
+        report: Callable[[], object] = str if on_change is None else changes(self, on_change)
+        sleep = self._context.sleep if stop is None else pausing(stop)
         started = last_sight = time.monotonic()
         try:
             while True:
@@ -514,7 +515,7 @@ class Job(TableDisplay):
         What waits for futures waits for jobs: `concurrent.futures.as_completed`, `asyncio.wrap_future`.
         One thread of the process looks at all jobs of a platform.
         """
-        return JobFuture.of(self, self._outcome)
+        return JobFuture(self, self._outcome)
 
     def __await__(self) -> Generator[Any, None, Result]:
         """As `result`, in an event loop. Cancelling it, or a timeout around it, leaves the job alone."""
@@ -528,7 +529,7 @@ class Job(TableDisplay):
         >>> with job.watch(print): ...                                                # doctest: +SKIP
         """
         check("watch(...)", listener=listener)
-        return Watching.of(self, Changes(self), listener)
+        return Watching(self, listener)
 
     def _outcome(self) -> Result:
         """The result of a job that has ended. Raises as `result`."""
@@ -546,8 +547,7 @@ class Job(TableDisplay):
         spec = self.spec
         if isinstance(error, JobFailedError) and "NotFoundError: " in error.traceback and spec:
             is_sent = self.candidate is None or self.candidate.provisioning_model is not None
-            backend, record = self._reading
-            python = "" if record is None or backend is None else backend.python(record)
+            python = self._backend.python(self._record) if self._backend else ""
             fix = "" if spec.runs_image else missed(folder_of(spec), error.traceback)
             fix = fix or lacked(spec, error.traceback, is_sent=is_sent, python=python)
             fix = fix or next(arguments_from_here(spec, folder_of(spec)), "")
@@ -639,7 +639,7 @@ class Job(TableDisplay):
         if state is State.PROVISIONING:
             log.warning("%s is provisioning: its ranks may not run yet; asking for %g s", self.id, limit_s)
         backend, record = self._with_machines()
-        return ask(record, backend, nodes, limit_s, self._sleep)
+        return ask(record, backend, nodes, limit_s, self._context.sleep)
 
     def ssh_command(self, node: int = 0) -> str:
         """The command that opens a shell on a node.
@@ -655,8 +655,8 @@ class Job(TableDisplay):
         return backend.ssh_command(record, node)
 
     def _with_machines(self) -> tuple[Backend, JobRecord]:
-        backend, record = self._reading
-        if record is None or backend is None or record.attempt is None:
+        backend, record = self._backend, self._record
+        if backend is None or record.attempt is None:
             raise RequestError(f"{self.id} has no machines now", fix="wait until it runs")
         return backend, record
 

@@ -66,9 +66,9 @@ class LogReader:
     def __init__(self, attempt: str = "", cursor: str = "") -> None:
         self._attempt, self._cursor = attempt, cursor
 
-    def pages(self, backend: Backend | None, record: JobRecord | None) -> Iterator[Page]:
+    def pages(self, backend: Backend | None, record: JobRecord) -> Iterator[Page]:
         """What came since the last call, a bounded page at a time."""
-        if backend is None or record is None or record.attempt is None:
+        if backend is None or record.attempt is None:
             return
         if record.attempt.id != self._attempt:  # the first time, or the job was launched again
             if not self._cursor.startswith(f"{self._attempt}/"):
@@ -109,14 +109,11 @@ class JobLog:
         """The last lines that are wanted, read from the end as far back as it takes, and their reader."""
         near, before = max(count, 1), ""
         while True:
-            backend, record = self._job._reading
-            attempt = None if record is None else record.attempt
-            cursor = ""
-            if near < MOST_NEAR and record is not None and attempt is not None and backend is not None:
+            backend, record = self._job._backend, self._job._record
+            attempt, cursor = record.attempt, ""
+            if near < MOST_NEAR and attempt is not None and backend is not None:
                 cursor = backend.cursor_near_end(record, near)
-            if cursor == before:  # nothing farther back is known but the beginning
-                cursor = ""
-            before = cursor
+            cursor = before = "" if cursor == before else cursor  # the same: the beginning alone is left
             reader = LogReader("" if attempt is None else attempt.id, cursor)
             found = deque(wanted.of(self._read(reader)), maxlen=count)
             if len(found) == count or not cursor:
@@ -127,7 +124,7 @@ class JobLog:
         self, reader: LogReader, follow: bool = False, stop: StopEvent | None = None
     ) -> Iterator[LogLine]:
         job, blind_since = self._job, math.inf
-        sleep: Callable[[float], object] = job._sleep
+        sleep: Callable[[float], object] = job._context.sleep
         if stop is not None:
             given = stop
             sleep = lambda seconds: is_stopped(given, seconds)  # noqa: E731
@@ -137,7 +134,7 @@ class JobLog:
                 if not job.state.is_terminal:
                     job.refresh()
                 has_ended = job.state.is_terminal  # seen before reading, so that the last lines are read too
-                for lines in reader.pages(*job._reading):
+                for lines in reader.pages(job._backend, job._record):
                     yield from lines
                 if has_ended or not follow:
                     return
@@ -155,7 +152,7 @@ class JobLog:
 
     def news(self) -> Iterator[Page]:
         """Lines since the last call; their reports are kept, the lines are not."""
-        pages = self._watched.pages(*self._job._reading)
+        pages = self._watched.pages(self._job._backend, self._job._record)
         while True:
             with self._lock:
                 lines = next(pages, None)

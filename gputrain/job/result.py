@@ -17,7 +17,6 @@ from gputrain.errors import JobError, JobFailedError
 from gputrain.jobstore import JobRef
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
-from gputrain.planning import Candidate
 from gputrain.spec import format_duration
 
 
@@ -68,20 +67,6 @@ class Result(TableDisplay):
 
 def _with_reports(fields: Mapping[str, Any], reported: tuple[Metrics, float | None]) -> Result:
     return Result(**fields, read=lambda: reported)
-
-
-def job_table(
-    ref: JobRef, state: State, candidate: Candidate | None, duration: timedelta | None, detail: str
-) -> Table:
-    """A job in a few rows."""
-    rows = [("state", state.value), ("uri", ref.uri)]
-    if candidate is not None:
-        rows += [("runs on", candidate.gpus), ("machine", candidate.machine_type)]
-    if duration is not None:
-        rows.append(("ran for" if state.is_terminal else "running for", str(duration).split(".")[0]))
-    if detail and detail != state.value:
-        rows.append(("detail", detail))
-    return Table(title=f"Job {ref.name}", columns=("", " "), rows=rows)
 
 
 _OF_STATE = {State.CANCELLED: causes.CANCELLED, State.EXPIRED: causes.TIME_LIMIT}

@@ -1,6 +1,5 @@
 """The record of each job, and where it is kept: a bucket, or a folder of this machine."""
 
-from gputrain.jobstore.bucket import BucketStore
 from gputrain.jobstore.folder import FolderStore
 from gputrain.jobstore.record import (
     Attempt,
@@ -17,7 +16,16 @@ from gputrain.jobstore.record import (
     spec_of,
     to_json,
 )  # fmt: skip
-from gputrain.jobstore.store import Conflict, Document, DocumentStore, JobRef, JobStore, Stored, Version
+from gputrain.jobstore.store import (
+    BucketStore,
+    Conflict,
+    Document,
+    DocumentStore,
+    JobRef,
+    JobStore,
+    Stored,
+    Version,
+)
 
 __all__ = [
     "Attempt", "BucketStore", "Conflict", "ConflictError", "Document", "DocumentStore", "FolderStore",

@@ -17,7 +17,7 @@ import attrs
 from gputrain.errors import CapacityError, PermissionDeniedError, TransientError
 from gputrain.fields import invalid, path
 from gputrain.jobstore.record import RecordError
-from gputrain.jobstore.store import Document, DocumentStore, JobRef, Version, conflict
+from gputrain.jobstore.store import Conflict, Document, DocumentStore, JobRef, Version
 from gputrain.keeper.folder import write_whole
 
 LOCKED_WITHIN_S = 2.0
@@ -128,7 +128,7 @@ class FolderStore(DocumentStore):
         """Raises CapacityError where the disk is full."""
         with self._locked(name) as there:
             if (there.version if there else 0) != version:
-                raise conflict(name)
+                raise Conflict.over(name)
             now = time.time()
             fresh = Version(
                 name=name,

@@ -8,6 +8,7 @@ import re
 import secrets
 import string
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -201,10 +202,6 @@ class JobRecord:
         current = self.attempt.id if self.attempt is not None and not self.has_ended else ""
         return {"attempt": current, "wanted": self.wanted.value, "schema": str(self.schema)}
 
-    def regions_of(self, backend: str) -> tuple[str, ...]:
-        """Where it may run on a backend, in the plan's order."""
-        return tuple(dict.fromkeys(one.region for one in self.options if one.backend == backend))
-
     def begin(self, attempt: Attempt) -> JobRecord:
         """With a new attempt, which is the only one that may train from now on."""
         assert self.attempt is None, "an attempt is ended before another one begins"
@@ -296,16 +293,22 @@ def from_json(job_id: str, content: bytes) -> JobRecord:
     return record
 
 
+@lru_cache(maxsize=4096)
+def _option(*fields: tuple[str, Any]) -> Option:
+    """Jobs of one plan share their options: a watcher holds the records of a thousand."""
+    return Option(**dict(fields))
+
+
 def _parts(document: Any) -> dict[str, Any]:
     """The fields of a record, with the values in them made."""
     parts = dict(document)
     parts["argv"] = tuple(parts.get("argv", ()))
-    parts["options"] = tuple(Option(**one) for one in parts.get("options", ()))
+    parts["options"] = tuple(_option(*one.items()) for one in parts.get("options", ()))
     parts["history"] = tuple(
-        PastAttempt(**{**one, "option": Option(**one["option"])}) for one in parts.get("history", ())
+        PastAttempt(**{**one, "option": _option(*one["option"].items())}) for one in parts.get("history", ())
     )
     if attempt := parts.get("attempt"):
-        option, names = Option(**attempt["option"]), tuple(attempt["names"])
+        option, names = _option(*attempt["option"].items()), tuple(attempt["names"])
         parts["attempt"] = Attempt(**{**attempt, "option": option, "names": names})
     if failure := parts.get("failure"):
         parts["failure"] = Failure(**{**failure, "last_lines": tuple(failure.get("last_lines", ()))})
@@ -330,10 +333,15 @@ def spec_of(spec: TrainingSpec, script: str = "gputrain_function.py") -> dict[st
     return spec.to_dict()
 
 
+@lru_cache(maxsize=1024)
+def _parsed(document: str) -> TrainingSpec:
+    return TrainingSpec.from_dict(json.loads(document))
+
+
 def read_spec(kept: Mapping[str, Any], whose: str) -> TrainingSpec:
-    """The spec of a record. Raises RecordError where it is none."""
+    """The spec in a record; one that is read again and again is parsed once. RecordError: it is none."""
     try:
-        return TrainingSpec.from_dict(kept)
+        return _parsed(json.dumps(kept))
     except SpecError as error:
         faults = ", ".join(one.field for one in error.faults)[:200]
         raise RecordError(

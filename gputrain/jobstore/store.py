@@ -1,4 +1,4 @@
-"""Where documents are kept, and names of jobs. Every change is a compare-and-swap on what was read."""
+"""Names of jobs, and where documents are kept: every change is a compare-and-swap on what was read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import attrs
 from gputrain.concurrency import gather
 from gputrain.errors import FieldError, GputrainError, RequestError, SpecError, TransientError
 from gputrain.fields import short_repr
+from gputrain.google import GoogleClient, PreconditionError
+from gputrain.google.storage import BucketPrefix, ObjectInfo, Objects, check_owner
 from gputrain.jobstore.record import JobRecord, from_json, to_json
 
 _SCHEME, _HERE = "gputrain://", "local"
 RECORDS, NOTES = "records", "notes"
 LARGEST_BYTES = 32 << 20
 """Of a document; a larger one is not read."""
+PROVED_FOR_S = 300.0
+"""A bucket may be deleted, and its name be taken by somebody else, while a watcher lives."""
 FEW = 4
 """So many records are read one by one; of more a list tells which have changed."""
 
@@ -26,6 +30,11 @@ class Conflict(TransientError):  # the field's word
     """Somebody else has changed the document since it was read: read it again."""
 
     kind = "conflict"
+
+    @classmethod
+    def over(cls, name: str) -> Conflict:
+        """The error for a document that is not what was read."""
+        return cls(f"{name} was changed by another process meanwhile", fix="read it again, and try again")
 
 
 @attrs.frozen(kw_only=True)
@@ -128,6 +137,60 @@ class DocumentStore(abc.ABC):
         """The documents whose names begin so, by name."""
 
 
+@attrs.define(eq=False)
+class BucketStore(DocumentStore):
+    """One object a document. Before anything is read the bucket is proved to be of the client's project."""
+
+    access: GoogleClient
+    bucket: BucketPrefix
+    _proved_at: float = attrs.field(default=float("-inf"), init=False)
+
+    @property
+    def uri(self) -> str:
+        return self.bucket.uri("")
+
+    def ref(self, job_id: str) -> JobRef:
+        home = self.bucket.uri("").removeprefix("gs://").rstrip("/")
+        return JobRef(project=self.access.project, home=home, name=job_id)
+
+    def read(self, name: str) -> Document | None:
+        found = self._objects.read(self.bucket.object_name(name), most_bytes=LARGEST_BYTES)
+        if found is None:
+            return None
+        return Document(name=name, version=found.generation, age_s=found.age_s, content=found.content)
+
+    def swap(
+        self, name: str, content: bytes, version: int, metadata: Mapping[str, str] | None = None
+    ) -> Version:
+        try:
+            written = self._objects.write(
+                self.bucket.object_name(name), content, if_generation=version,
+                content_type="application/json", metadata=metadata,
+            )  # fmt: skip
+        except PreconditionError as error:
+            raise Conflict.over(name) from error
+        return self._version(written)
+
+    def delete(self, name: str, version: int) -> bool:
+        return self._objects.delete(self.bucket.object_name(name), if_generation=version)
+
+    def list(self, prefix: str) -> tuple[Version, ...]:
+        return tuple(self._version(one) for one in self._objects.list(self.bucket.object_name(prefix)))
+
+    @property
+    def _objects(self) -> Objects:
+        if not 0 <= self.access.now() - self._proved_at < PROVED_FOR_S:
+            check_owner(self.access, self.bucket)
+            self._proved_at = self.access.now()
+        return Objects(self.access, self.bucket.name)
+
+    def _version(self, info: ObjectInfo) -> Version:
+        return Version(
+            name=info.name.removeprefix(self.bucket.prefix), version=info.generation, age_s=info.age_s,
+            created_at=info.created.timestamp(), metadata=info.metadata,
+        )  # fmt: skip
+
+
 @attrs.frozen(kw_only=True)
 class Stored:
     """A record, and the version of its document."""
@@ -200,8 +263,3 @@ class JobStore:
 
 def _name(job_id: str) -> str:
     return f"{RECORDS}/{job_id}.json"
-
-
-def conflict(name: str) -> Conflict:
-    """The error for a document that is not what was read."""
-    return Conflict(f"{name} was changed by another process meanwhile", fix="read it again, and try again")

@@ -15,13 +15,11 @@ import attrs
 from gputrain import causes
 from gputrain.backends.base import Backend, Request, Status
 from gputrain.errors import GputrainError, StoppedError, TransientError
-from gputrain.jobstore import Attempt, Conflict, JobRecord, Stored, Wanted, check_alike
+from gputrain.jobstore import Attempt, Conflict, JobRecord, Stored, Wanted, check_alike, read_spec
 from gputrain.lifecycle import Failure, State
-from gputrain.orchestration.context import Context
-from gputrain.orchestration.look import FRESH_S, Found, found_of, grace_s_of, look
+from gputrain.orchestration.look import FRESH_S, Context, Found, found_of, grace_s_of, look, take_step
 from gputrain.orchestration.options import draw, had_machines, remaining, with_answer
 from gputrain.orchestration.reconciler import COMES_WITHIN_S
-from gputrain.orchestration.steps import take_step
 from gputrain.planning import Attempt as Answer, Candidate, Failover
 from gputrain.planning.attempts import passed_over, refused
 from gputrain.planning.failover import StopReason
@@ -76,7 +74,7 @@ def submit(
             check_alike(stored.record.spec, first.spec, what, "submit the same spec, or take another key")
             if stored.record.has_job:
                 return stored
-            found = reconcile(context, first.job_id)
+            found = act(context, look(context, first.job_id))
             if found.stored.record.has_job:
                 return found.stored
             if found.stored.record.has_ended:
@@ -90,13 +88,8 @@ def submit(
         context.sleep(ASK_AGAIN_S)
 
 
-def reconcile(context: Context, job_id: str) -> Found:
-    """Look at a job, and take the one step that comes next for it, if any. Errors as of `launch`."""
-    return act(context, look(context, job_id))
-
-
 def act(context: Context, found: Found) -> Found:
-    """Take the one step that a look says comes next, if any, unless the look is too old by now."""
+    """Take the one step that a look says comes next, if any. Errors as of `launch`."""
     try:
         stored, failover = take_step(context, found)
         if failover is None:
@@ -160,7 +153,8 @@ class _Launch:
     def launch_at(self, candidate: Candidate) -> Answer | None:
         """One option: None where it takes the job, or what its place answered."""
         context, record = self.context, self.stored.record
-        backend, spec = context.backends[candidate.backend], remaining(record, context.spec_of(record))
+        backend = context.backends[candidate.backend]
+        spec = remaining(record, read_spec(record.spec, record.job_id))
         assert spec is not None, "a job without time or money left is ended, not launched"
         attempt = draw(record, candidate, context.now())
         try:
@@ -210,7 +204,7 @@ class _Launch:
                 backend.terminate(begun, 0)
                 raise
             if there.record.wanted is Wanted.CANCEL and not there.record.has_ended:
-                backend.terminate(there.record, grace_s_of(self.context.spec_of(there.record)))
+                backend.terminate(there.record, grace_s_of(read_spec(there.record.spec, there.record.job_id)))
             self.stored = there  # or another process adopted it
 
     def add_answer(self, answer: Answer, failover: Failover) -> Failover:

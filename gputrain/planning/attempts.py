@@ -91,13 +91,6 @@ def refused(candidate: Candidate, error: GputrainError, at: datetime) -> Attempt
     )
 
 
-def accepted(candidate: Candidate, at: datetime) -> Attempt:
-    """The attempt that launched the job; it says where that has not all of its nodes."""
-    nodes, missing = candidate.num_nodes, candidate.missing_nodes
-    answer = f"accepted with {nodes} of {nodes + missing} nodes" if missing else "accepted"
-    return Attempt(candidate=candidate, at=at, outcome=Outcome.ACCEPTED, answer=answer)
-
-
 def passed_over(candidate: Candidate, at: datetime) -> Attempt:
     """The note that a candidate was not tried, with the quota that is too small for it."""
     reading = deciding(candidate.fact.readings)

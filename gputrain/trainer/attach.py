@@ -1,4 +1,4 @@
-"""A trainer's backends, as they are given or as a job's name and record say."""
+"""A job by its name, in any process; and a trainer's backends as they are given."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any
 
 from gputrain.backends import registry
 from gputrain.backends.base import Backend
-from gputrain.errors import FieldError, SpecError
-from gputrain.fields import invalid, short_repr
+from gputrain.fields import Errors
 from gputrain.google import GoogleClient
 from gputrain.google.endpoints import asked_for
 from gputrain.google.storage import BucketPrefix
 from gputrain.job import Job
 from gputrain.jobstore import BucketStore, DocumentStore, FolderStore, JobRef, JobStore
 from gputrain.jobstore.folder import usual_root
-from gputrain.orchestration.context import Context
-from gputrain.orchestration.look import lost
+from gputrain.orchestration.look import Context, lost
 from gputrain.trainer.planner import Planner
+
+_A_BACKEND = "a backend, not its name or its class"
+_FIX = "Local(), or VertexAI(project=...); one of your own: docs/howto/write-a-backend.md"
 
 
 def attach(uri: str, *, backend: Backend | None = None) -> Job:
@@ -47,45 +48,34 @@ def by_name(uri: str, backend: Backend | None = None, **arguments: Any) -> Job:
         uri, backend: as of `attach`.
         arguments: of the backend's constructor, which no name holds; those it does not take are left out.
     """
-    ref = JobRef.parse(uri)
-    given: Any = backend
-    if given is not None and not isinstance(given, Backend):
-        fault = _fault(given, "backend")
-        raise SpecError(f"a job is attached with a backend: {fault}", faults=(fault,))
+    ref, errors = JobRef.parse(uri), Errors("attach(...)")
+    errors.check(backend is None or isinstance(backend, Backend), "backend", backend, _A_BACKEND, _FIX)
+    errors.raise_if_any()
     return Job(ref, partial(_context_of, ref, backend, arguments), named=by_name)
 
 
 def _context_of(ref: JobRef, backend: Backend | None, arguments: Mapping[str, Any]) -> Context:
     backends = _backends_of(ref, arguments) if backend is None else {backend.name: backend}
     planner = Planner(backends, lambda: datetime.now(timezone.utc), time.sleep, by_name)
-    return planner.context(store_of(planner, ref))
-
-
-def store_of(planner: Planner, ref: JobRef) -> JobStore:
-    """The store of a trainer that a name belongs to. SpecError: it is another project's or place's."""
-    for store in planner.stores:
-        if store.documents.ref(ref.name) == ref:
-            return store
-    there = ", ".join(store.documents.ref("NAME").uri for store in planner.stores)
-    fix = "gputrain.attach(uri) finds it by itself"
-    raise invalid("uri", ref.uri, f"a job of {there}", fix, what="this trainer keeps no such job")
+    return planner.context(planner.store_of(ref))
 
 
 def _backends_of(ref: JobRef, arguments: Mapping[str, Any]) -> dict[str, Backend]:
     """The backends that a job was submitted to, made from its name and its record."""
-    documents: DocumentStore
+    documents: DocumentStore = FolderStore(Path(ref.home) if ref.home else usual_root())
     if ref.project:
         asked = asked_for(arguments.get("endpoints"), arguments.get("credentials"))
-        documents = BucketStore(
-            GoogleClient(project=ref.project, **asked), BucketPrefix.parse(f"gs://{ref.home}")
-        )
-    else:
-        documents = FolderStore(Path(ref.home) if ref.home else usual_root())
+        bucket = BucketPrefix.parse(f"gs://{ref.home}")
+        documents = BucketStore(GoogleClient(project=ref.project, **asked), bucket)
     stored = JobStore(documents).read(ref.name)
     if stored is None:
         raise lost(JobStore(documents), ref.name)
     names = dict.fromkeys(one.backend for one in stored.record.options)
-    return {name: registry.of_job(name, ref, stored.record, **arguments) for name in names}
+    kinds = {name: registry.find(name) for name in names}
+    return {
+        name: kind.for_job(ref, stored.record, **registry.accepted(kind, arguments))
+        for name, kind in kinds.items()
+    }
 
 
 def chosen(backends: object) -> dict[str, Backend]:
@@ -96,23 +86,12 @@ def chosen(backends: object) -> dict[str, Backend]:
     """
     given = registry.find("local")() if backends is None else backends
     listed = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    faults = [_fault(one, "backends") for one in listed if not isinstance(one, Backend)]
+    errors = Errors("Trainer(...)")
+    for one in listed:
+        errors.check(isinstance(one, Backend), "backends", one, _A_BACKEND, _FIX)
     named = {one.name: one for one in listed if isinstance(one, Backend)}
-    if not faults and (not listed or len(named) != len(listed)):
-        names = ", ".join(one.name for one in named.values()) or "none"
-        faults = [
-            FieldError(field="backends", value=names, expected="one or more, each kind once", fix="Trainer()")
-        ]
-    if faults:
-        lines = "".join(f"\n  {fault}" for fault in faults)
-        raise SpecError(
-            f"Trainer(...) takes one or more backends, each kind once:{lines}", faults=tuple(faults)
-        )
+    if errors.is_clean("backends"):
+        is_each_once = bool(listed) and len(named) == len(listed)
+        errors.check(is_each_once, "backends", list(named), "one or more, each kind once", "Trainer()")
+    errors.raise_if_any()
     return named
-
-
-def _fault(value: object, field: str) -> FieldError:
-    """What is wrong with a value that is no backend."""
-    fix = "Local(), or VertexAI(project=...); one of your own: docs/howto/write-a-backend.md"
-    shown = value.__name__ if isinstance(value, type) else short_repr(value)
-    return FieldError(field=field, value=shown, expected="a backend, not its name or its class", fix=fix)

@@ -25,7 +25,7 @@ from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
 from gputrain.trainer import images
-from gputrain.trainer.jobs import of_each
+from gputrain.trainer.jobs import left_out, of_each
 
 if TYPE_CHECKING:
     from gputrain.images import ImageBuilder
@@ -146,8 +146,8 @@ def read(
         models, regions = found["provisioning_model"] or (), found["region"] or ()
         return backend.quotas(found["gpu"], num_nodes=found["num_nodes"], models=models, regions=regions)
 
-    tables, unread = of_each(asked, ask, "quotas")
-    return sum(tables, Quotas(statuses=(), unread=unread))
+    tables, refused = of_each({one.name: one for one in asked}, ask)
+    return sum(tables, Quotas(statuses=(), unread=left_out(refused, "quotas")))
 
 
 def _gpus(value: object) -> tuple[GpuRequest, ...]:

@@ -1,24 +1,32 @@
-"""Jobs that exist, listed from every store of a trainer."""
+"""What exists: the jobs of a trainer, their changes, and machines without a living job."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, TypeVar
 
-from gputrain.backends.base import Backend
+from gputrain.backends.base import Backend, Machine
 from gputrain.concurrency import gather
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import AccessError, GputrainError, TransientError
-from gputrain.fields import Field, check, is_text, many, one_of, read_whole, words
-from gputrain.job import Job
+from gputrain.fields import Field, check, instance, is_text, many, one_of, read_whole, words
+from gputrain.job import Job, JobEvent
+from gputrain.job.watcher import Listener
+from gputrain.jobstore import JobStore
 from gputrain.lifecycle import State
+from gputrain.orchestration.look import Found, look_many
 from gputrain.spec.duration import Moment, parse_moment
 from gputrain.trainer.planner import Planner
 
+A = TypeVar("A")
 T = TypeVar("T")
 log = logging.getLogger("gputrain")
+LIST_S = 20.0
+"""Seconds between two lists of a feed, which find what other processes have submitted."""
 
 
 class JobList(TableDisplay, list[Job]):
@@ -51,29 +59,52 @@ def _row(job: Job) -> tuple[str, ...]:
     )
 
 
-def listed(planner: Planner, name: str = "", refused: dict[str, Exception] | None = None) -> list[Job]:
-    """The jobs whose ids begin so, newest first; none has been looked at.
+def of_each(asked: Mapping[str, A], ask: Callable[[A], T]) -> tuple[list[T], dict[str, Exception]]:
+    """What each answers, asked at the same time, and the errors of those that could not be asked, by name.
 
-    Args:
-        refused: takes the stores that cannot be listed, with why; without it one of them raises.
+    Raises:
+        GputrainError: of the first, where none could be asked.
+    """
+    refused: dict[str, Exception] = {}
+
+    def answers(name: str) -> list[T]:
+        try:
+            return [ask(asked[name])]
+        except Exception as error:  # noqa: BLE001  # it must not hide another's answer
+            refused[name] = error
+            return []
+
+    found = list(chain.from_iterable(gather(answers, asked)))
+    if refused and not found:
+        raise refused[next(iter(asked))]
+    return found, refused
+
+
+def left_out(refused: Mapping[str, Exception], of: str) -> tuple[str, ...]:
+    """What could not be asked, each with why; it is logged, too."""
+    lines = []
+    for name, error in refused.items():
+        why = error.what if isinstance(error, GputrainError) else f"{type(error).__name__}: {error}"
+        lines.append(f"{name}: {why}")
+        log.warning("left out of the %s: %s: %s", of, name, why)
+    return tuple(lines)
+
+
+def listed(planner: Planner, name: str = "") -> tuple[list[Job], dict[str, Exception]]:
+    """The jobs whose ids begin so, newest first, not looked at; the stores that cannot be listed, with why.
 
     Raises:
         GputrainError: of the first store, where all refuse.
     """
     check("jobs(...)", name=name)
-    found, refusals = list[tuple[float, Job]](), dict[str, Exception]()
-    for store in planner.stores:
+
+    def ask(store: JobStore) -> list[tuple[float, Job]]:
         context = planner.context(store)
-        try:
-            for job_id, version in store.list(name).items():
-                found.append((version.created_at, planner.job(job_id, context)))
-        except GputrainError as error:
-            refusals[store.documents.uri] = error
-    if refusals and (refused is None or len(refusals) == len(planner.stores)):
-        raise next(iter(refusals.values()))
-    if refused is not None:
-        refused.update(refusals)
-    return [job for _, job in sorted(found, key=lambda one: one[0], reverse=True)]
+        return [(one.created_at, planner.job(job_id, context)) for job_id, one in store.list(name).items()]
+
+    found, refused = of_each({store.documents.uri: store for store in planner.stores}, ask)
+    newest = sorted(chain.from_iterable(found), key=lambda one: one[0], reverse=True)
+    return [job for _, job in newest], refused
 
 
 def looked_at(jobs: Sequence[Job], backends: Collection[str]) -> tuple[list[Job], dict[Job, Exception]]:
@@ -110,9 +141,9 @@ def wanted(
     at = None if since is None else parse_moment(since, now)
 
     def is_wanted(job: Job) -> bool:  # records are read only where labels or a time are asked for
-        if (found["state"] and job.state not in found["state"]) or (
-            pairs and not pairs <= job.labels.items()
-        ):
+        if found["state"] and job.state not in found["state"]:
+            return False
+        if pairs and not pairs <= job.labels.items():
             return False
         return at is None or (job.created_at is not None and job.created_at >= at)
 
@@ -125,40 +156,132 @@ def _labels(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def _machines(value: Any) -> tuple[Machine, ...]:
+    return tuple(map(instance(Machine), instance(Sequence)(value)))
+
+
 _WANTED = {
     "state": Field(many(one_of(State), or_one=True), words(State), "state='running'"),
     "labels": Field(_labels, "names and their values, as texts", "labels={'team': 'vision'}"),
 }
+_ONLY = {"only": Field(_machines, "a list of orphans", "give some of those that `orphans` has shown")}
 
 
-def of_each(
-    backends: Sequence[Backend], ask: Callable[[Backend], T], of: str
-) -> tuple[list[T], tuple[str, ...]]:
-    """What the backends answer, asked at the same time, and as `left_out` those that could not be asked.
+class JobFeed:
+    """Calls a listener with each change of every job, also of those that come, until it is closed."""
 
-    Raises:
-        GputrainError: of the first, where none could be asked.
-    """
-    refused: dict[str, Exception] = {}
+    def __init__(self, planner: Planner, listener: Listener) -> None:
+        check("watch(...)", listener=listener)
+        self._planner, self._listener = planner, listener
+        self._lock, self._closed = threading.RLock(), threading.Event()
+        self._known: set[str] = set()
+        self._drops: dict[str, Callable[[], None]] = {}
+        """What ends the watching of each job that has not ended."""
+        self._listed: set[str] = set()
+        """The stores whose jobs of before are known."""
+        planner.feeds.add(self)
+        threading.Thread(target=self._run, name="gputrain lists jobs", daemon=True).start()
 
-    def answers(backend: Backend) -> list[T]:
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            self.refresh()
+            self._closed.wait(LIST_S)
+
+    def refresh(self) -> None:
+        """Find jobs that are new; of those of a store's first list, the ones that have not ended."""
         try:
-            return [ask(backend)]
-        except Exception as error:  # noqa: BLE001  # it must not hide another backend's answer
-            refused[backend.name] = error
-            return []
+            found, refused = listed(self._planner)
+        except GputrainError as error:
+            log.info("jobs could not be listed: %s", error.what)
+            return
+        for job in found:
+            self.add(job, only_living=job.platform not in self._listed)
+        self._listed |= {store.documents.uri for store in self._planner.stores} - refused.keys()
 
-    found = [one for some in gather(answers, backends) for one in some]
-    if refused and not found:
-        raise refused[backends[0].name]
-    return found, left_out(refused, of)
+    def add(self, job: Job, *, only_living: bool = False) -> None:
+        """Report the changes of this job from now on, once."""
+
+        def report(event: JobEvent) -> None:
+            if event.state.is_terminal:
+                with self._lock:
+                    self._drops.pop(job.id, None)
+            if not (only_living and event.kind == "seen" and event.state.is_terminal):
+                self._listener(event)
+
+        with self._lock:
+            if not self._closed.is_set() and job.id not in self._known:
+                self._known.add(job.id)
+                self._drops[job.id] = job.watch(report).close
+
+    def close(self) -> None:
+        """Report nothing more."""
+        self._planner.feeds.discard(self)
+        with self._lock:
+            self._closed.set()
+            drops, self._drops = self._drops, {}
+        for drop in drops.values():
+            drop()
 
 
-def left_out(refused: Mapping[str, Exception], of: str) -> tuple[str, ...]:
-    """What could not be asked, each with why; it is logged, too."""
-    lines = []
-    for name, error in refused.items():
-        why = error.what if isinstance(error, GputrainError) else f"{type(error).__name__}: {error}"
-        lines.append(f"{name}: {why}")
-        log.warning("left out of the %s: %s: %s", of, name, why)
-    return tuple(lines)
+class Orphans(TableDisplay, tuple[Machine, ...]):
+    """Orphans that show themselves as a table."""
+
+    left_out: tuple[str, ...] = ()
+    """The backends that could not be asked, each with why: there may be more."""
+
+    @property
+    def table(self) -> Table:
+        """A row for each, with what it costs an hour."""
+        nothing = () if self or self.left_out else ("No orphaned VMs.",)
+        prices = [f"{one.price.usd_h:,.2f}" if one.price else "unknown" for one in self]
+        rows = [(one.name, one.place, one.job_id, one.status, usd) for one, usd in zip(self, prices)]
+        return Table(
+            title="Without a living job", columns=("name", "place", "job", "status", "$/h"), rows=rows,
+            right=("$/h",), caption="\n".join((*nothing, *(f"left out: {one}" for one in self.left_out))),
+        )  # fmt: skip
+
+
+def orphans(planner: Planner) -> Orphans:
+    """Our machines that belong to no job's current attempt. Errors as of `of_each`."""
+    found, refused = of_each(planner.backends, lambda backend: _without_job(planner, backend))
+    listed = Orphans(chain.from_iterable(found))
+    listed.left_out = left_out(refused, "orphans")
+    return listed
+
+
+def _without_job(planner: Planner, backend: Backend) -> list[Machine]:
+    """Machines are listed first: what is launched meanwhile is in its record by then."""
+    machines = backend.machines()
+    living: set[tuple[str, str]] = set()
+    for store in planner.stores if machines else ():
+        records = store.list()
+        current = {job_id: one.metadata.get("attempt") for job_id, one in records.items()}
+        named = [one for one in machines if one.attempt and current.get(one.job_id) == one.attempt]
+        found = look_many(planner.context(store), sorted({one.job_id for one in named}))
+        over = {job_id for job_id, one in found.items() if isinstance(one, Found) and one.is_over}
+        living |= {(one.job_id, one.attempt) for one in named if one.job_id not in over}
+    return [one for one in machines if (one.job_id, one.attempt) not in living]
+
+
+def clean_up(planner: Planner, only: Sequence[Machine] | None) -> Orphans:
+    """Remove those that are named, or all that are sure to be none's; what is being removed.
+
+    What a record of another release, or none that can be read, may name is removed only by name.
+    """
+    only = read_whole("", _ONLY, {"only": only})["only"]
+    found = orphans(planner)
+    named = {(one.place, one.name) for one in only or ()}
+    gone = Orphans(
+        one for one in found
+        if ((one.place, one.name) in named if only is not None else one.attempt and one.is_sure)
+    )  # fmt: skip
+    gone.left_out = found.left_out
+    refusals = []
+    for one in gone:
+        try:
+            planner.backends[one.backend].remove(one)
+        except GputrainError as error:  # noqa: PERF203  # it keeps no other from going
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
+    return gone

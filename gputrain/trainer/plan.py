@@ -14,9 +14,20 @@ from gputrain import catalog
 from gputrain.code import folder_of
 from gputrain.code.bundle import Survey, check, survey
 from gputrain.display.table import Table, TableDisplay
-from gputrain.errors import FieldError, GputrainError, NoFitError, RequestError
-from gputrain.planning import Candidate, GcloudJob, Refusal, few_places, is_open
+from gputrain.errors import (
+    CapacityError,
+    FieldError,
+    GputrainError,
+    NoFitError,
+    NoPlacementError,
+    QuotaExceededError,
+    RequestError,
+    Scope,
+)
+from gputrain.planning import Candidate, Failover, GcloudJob, Outcome, Refusal, few_places, is_open
 from gputrain.planning.explain import explain, warnings
+from gputrain.planning.failover import StopReason
+from gputrain.quota import deciding
 from gputrain.spec import Image, TrainingSpec, format_duration
 from gputrain.times import picked
 
@@ -31,6 +42,8 @@ LONGEST_FIX = 100
 """Characters of a fix that still fits a cell."""
 _MOST_SUBJECTS = 3
 """Of so many refusals for one reason the subjects are named."""
+_MORE_PLACES = "allow more GPU kinds, provisioning models or regions"
+_WAIT = "give max_wait_duration to wait for room"
 _COLUMNS = ("#", "backend", "place", "machine", "runs on", "model", "quota", "$/h", "at most $", "for")
 
 
@@ -98,7 +111,7 @@ class Plan(TableDisplay):
             NoFitError: no candidate is left.
             SpecError: the code is not there, or something in its folder cannot be uploaded.
         """
-        return self._starter.requests(self)
+        return (self._starter.request(self)[0].body,)
 
     def to_gcloud(self) -> GcloudJob:
         """The best candidate's job as a ``config.yaml`` and a gcloud command.
@@ -293,3 +306,78 @@ def _price_sources(shown: Sequence[Candidate]) -> str:
     notes = dict.fromkeys(f"prices of {price.date}" for price in priced)
     notes |= dict.fromkeys(f"without {name}" for price in priced for name in price.leaves_out)
     return ", ".join(notes)
+
+
+def placement_error(plan: Plan, failover: Failover, reason: StopReason) -> GputrainError:
+    """What to raise: the one answer there was, where there was one, or the whole story."""
+    attempts = failover.attempts
+    if reason is StopReason.REFUSED and attempts[-1].error is not None:
+        return attempts[-1].error
+    tries = attempts.tries
+    if not tries:
+        return _every_quota_short(plan, failover.candidates)
+    only = tries[0]
+    if len(tries) == 1 and only.error is not None and (only.outcome is not Outcome.NO_ROOM or only.is_final):
+        return only.error
+    error = NoPlacementError(
+        f"no place for {plan.spec.title} after {len(tries)} tries: {reason.value}",
+        why="\n".join(_story(failover)),
+        fix="; or ".join(_fixes(plan, failover)),
+        plan=plan,
+        attempts=attempts,
+    )
+    error.__cause__ = attempts[-1].error
+    return error
+
+
+def _story(failover: Failover) -> Iterator[str]:
+    yield "what was tried"
+    table = str(failover.attempts.summary).splitlines()[1:]
+    yield from (f"    {line}" for line in table)
+    groups: dict[str, list[Candidate]] = {}
+    for one in failover.untried:
+        what = f"{one.gpus} by {one.backend}: {_why_not(one)}"
+        groups.setdefault(what, []).append(one)
+    for what, places in groups.items():
+        yield f"    not tried: {few_places(places)} for {what}"
+
+
+def _why_not(one: Candidate) -> str:
+    if is_open(one):
+        return "ruled out by an answer above, or time was up"
+    reading = deciding(one.fact.readings)
+    if reading is None:
+        return one.fact.absent_why or "its quota is too small"
+    return str(reading)
+
+
+def _fixes(plan: Plan, failover: Failover) -> Iterator[str]:
+    """What to do, the surest first, each once."""
+    errors = [one.error for one in failover.attempts if one.error is not None]
+    others = [one for one in errors if not isinstance(one, CapacityError)]
+    yield from dict.fromkeys(one.fix for one in others if one.fix)
+    if not errors or any(one.scope is not Scope.ACCOUNT for one in errors):  # else no place is better
+        yield _MORE_PLACES
+    if len(others) < len(errors):
+        yield _WAIT if plan.spec.max_wait_duration is None else "wait longer: a higher max_wait_duration"
+
+
+def _every_quota_short(plan: Plan, candidates: Sequence[Candidate]) -> GputrainError:
+    """No place was tried, because each would refuse: the first one's quota, in figures."""
+    readings = [found for one in candidates if (found := deciding(one.fact.readings)) is not None]
+    if not readings:
+        title = plan.spec.title
+        return NoPlacementError(
+            f"nowhere to try {title}: every place is ruled out", fix=_MORE_PLACES, plan=plan
+        )
+    first = readings[0]
+    return QuotaExceededError(
+        f"every quota is too small for {plan.spec.title}; nothing was tried",
+        why="\n       ".join(dict.fromkeys(map(str, readings))),
+        fix=f"{first.fix}, or {_MORE_PLACES}",
+        metric=first.metric,
+        limit=first.limit,
+        usage=first.usage,
+        need=first.need,
+        where=first.where,
+    )

@@ -16,12 +16,11 @@ from gputrain.concurrency import gather
 from gputrain.errors import FieldError, GputrainError, RequestError, SpecError, TransientError
 from gputrain.fields import check, invalid
 from gputrain.job import Job
-from gputrain.job.events import Listener
-from gputrain.job.watcher import StopEvent, pausing
-from gputrain.jobstore import DocumentStore, FolderStore, JobRecord, JobStore, read_spec, spec_of
+from gputrain.job.watcher import Listener, StopEvent, pausing
+from gputrain.jobstore import FolderStore, JobRecord, JobRef, JobStore, read_spec, spec_of
 from gputrain.jobstore.folder import usual_root
-from gputrain.orchestration.context import Context, Memory
 from gputrain.orchestration.launcher import Stopped, submit
+from gputrain.orchestration.look import Context, Memory
 from gputrain.orchestration.options import candidates_left, draw, option_of, remaining
 from gputrain.planning import Candidate, Fact, GcloudJob, candidates, rank, unknown_regions, weigh
 from gputrain.spec import Image, TrainingSpec
@@ -30,11 +29,10 @@ from gputrain.spec.launchers import launcher_warning
 from gputrain.text import redact
 from gputrain.tracing import span
 from gputrain.trainer import images
-from gputrain.trainer.no_placement import placement_error
-from gputrain.trainer.plan import Plan
+from gputrain.trainer.plan import Plan, placement_error
 
 if TYPE_CHECKING:
-    from gputrain.trainer.feed import JobFeed
+    from gputrain.trainer.jobs import JobFeed
 
 log = logging.getLogger("gputrain")
 
@@ -136,10 +134,14 @@ class Planner:
         """Where records of this trainer's jobs lie, a bucket first."""
         return (*filter(None, [self._bucket]), *self._folders.values())
 
-    @property
-    def home(self) -> DocumentStore:
-        """Where experiments are kept."""
-        return self.stores[0].documents
+    def store_of(self, ref: JobRef) -> JobStore:
+        """The store that a job's name belongs to. SpecError: it is another project's or place's."""
+        for store in self.stores:
+            if store.documents.ref(ref.name) == ref:
+                return store
+        there = ", ".join(store.documents.ref("NAME").uri for store in self.stores)
+        fix = "gputrain.attach(uri) finds it by itself"
+        raise invalid("uri", ref.uri, f"a job of {there}", fix, what="this trainer keeps no such job")
 
     def context(self, store: JobStore, code: Code | None = None) -> Context:
         """How the jobs of a store are launched and inspected."""
@@ -186,25 +188,21 @@ class Planner:
             job_id=job_id, planner=self,
         )  # fmt: skip
 
-    def requests(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
-        """As of `Plan.requests`."""
-        bundle = self.backends[plan.best.backend].package(plan.spec, plan.job_id)
-        return (self._request(plan, bundle, SHOWN_ID).body,)
+    def request(self, plan: Plan, attempt_id: str = SHOWN_ID) -> tuple[Request, Bundle]:
+        """What would be sent for the best candidate, and the code. Nothing is sent or uploaded."""
+        best, code = plan.best, Code(self.backends, plan.spec)
+        record = self._first_record(plan, plan.job_id, code)
+        bundle = code.bundle(record, best.backend)
+        attempt = draw(record, best, self.now(), attempt_id)
+        return self.backends[best.backend].build_request(record, plan.spec, attempt, best, bundle), bundle
 
     def gcloud(self, plan: Plan) -> GcloudJob:
         """As of `Plan.to_gcloud`."""
         backend = self.backends[plan.best.backend]
-        plan = images.with_image(self.backends, plan)
-        bundle = backend.package(plan.spec, plan.job_id)
-        job = backend.to_gcloud(self._request(plan, bundle))
+        request, bundle = self.request(images.with_image(self.backends, plan), "")
+        job = backend.to_gcloud(request)
         backend.upload(bundle)
         return job
-
-    def _request(self, plan: Plan, bundle: Bundle, attempt_id: str = "") -> Request:
-        best = plan.best
-        record = self._first_record(plan, plan.job_id, Code(self.backends, plan.spec))
-        attempt = draw(record, best, self.now(), attempt_id)
-        return self.backends[best.backend].build_request(record, plan.spec, attempt, best, bundle)
 
     def submit(
         self,
@@ -236,8 +234,6 @@ class Planner:
         with span("gputrain.submit", {"gputrain.job.id": job_id}):
             try:
                 first = self._first_record(plan, job_id, code)
-                if plan.spec.function is None:
-                    self._memory.specs[job_id] = first.spec, plan.spec
                 outcome = submit(
                     asked, first, plan.candidates, give_up_at, may_exist=key is not None, waits=waits
                 )

@@ -18,20 +18,27 @@ from gputrain.experiments.experiment import Submits, map_points, resume
 from gputrain.fields import ARGUMENTS, Field, check, invalid, read_whole, text
 from gputrain.google import MissingError
 from gputrain.job import Job, Result
-from gputrain.job.events import Listener
-from gputrain.job.watcher import StopEvent
+from gputrain.job.watcher import Listener, StopEvent
 from gputrain.jobstore import JobRef
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec import Image, TrainingSpec
 from gputrain.spec.entry import Entry, document_fields, make_spec
 from gputrain.spec.types import FilePath, Model, PointFields, SpecFields
-from gputrain.trainer.attach import by_name, chosen, store_of
+from gputrain.trainer.attach import by_name, chosen
 from gputrain.trainer.doctor import check_build, read as read_quotas
-from gputrain.trainer.feed import JobFeed
 from gputrain.trainer.images import built, named
-from gputrain.trainer.jobs import JobList, left_out, listed, looked_at, wanted
-from gputrain.trainer.orphans import Orphans, left_behind, removed
+from gputrain.trainer.jobs import (
+    JobFeed,
+    JobList,
+    Orphans,
+    clean_up,
+    left_out,
+    listed,
+    looked_at,
+    orphans,
+    wanted,
+)
 from gputrain.trainer.plan import Plan
 from gputrain.trainer.planner import Planner, spec_asked
 
@@ -276,7 +283,7 @@ class Trainer(Submits):
         """
         check("map(...)", arguments=arguments)
         return map_points(
-            _Points(self), self.planner.home, make_spec(entry, fields), over,
+            _Points(self), self.planner.stores[0].documents, make_spec(entry, fields), over,
             name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,
         )  # fmt: skip
 
@@ -287,7 +294,7 @@ class Trainer(Submits):
             JobLostError: there is none.
         """
         found = read_whole("", _NAMED, {"name": name})
-        return resume(_Points(self), self.planner.home, found["name"])
+        return resume(_Points(self), self.planner.stores[0].documents, found["name"])
 
     def attach(self, uri: str) -> Job:
         """Get a job of this trainer's backends by its name.
@@ -297,7 +304,7 @@ class Trainer(Submits):
             JobLostError: the job cannot be found.
         """
         ref = JobRef.parse(uri)
-        job = self.planner.job(ref.name, self.planner.context(store_of(self.planner, ref)))
+        job = self.planner.job(ref.name, self.planner.context(self.planner.store_of(ref)))
         job.refresh()
         if job.backend not in ("", *self._backends):
             what = f"this trainer has no backend {job.backend!r}"
@@ -328,9 +335,9 @@ class Trainer(Submits):
             SpecError: there is no such state, or ``since`` is no time.
             AccessError, TransientError: none of the jobs can be inspected.
         """
-        refused: dict[str, Exception] = {}
         is_wanted = wanted(state, labels, since, self.planner.now())
-        found, unseen = looked_at(listed(self.planner, name, refused), self._backends)
+        there, refused = listed(self.planner, name)
+        found, unseen = looked_at(there, self._backends)
         refused.update({job.backend: error for job, error in unseen.items() if job.backend})
         jobs = JobList(filter(is_wanted, found))
         jobs.left_out = left_out(refused, "list of jobs")
@@ -353,7 +360,7 @@ class Trainer(Submits):
 
         A backend that cannot be listed is left out, and the table names it.
         """
-        return left_behind(self.planner)
+        return orphans(self.planner)
 
     def clean_up(self, only: Sequence[Machine] | None = None) -> Orphans:
         """Remove the `orphans`; those that were removed.
@@ -361,7 +368,7 @@ class Trainer(Submits):
         Args:
             only: these orphans; by default all.
         """
-        return removed(self.planner, only)
+        return clean_up(self.planner, only)
 
 
 @attrs.define(eq=False)
@@ -381,5 +388,8 @@ class _Points:
 
     def jobs(self, *, name: str = "") -> Iterable[Job]:
         planner = self.trainer.planner
-        seen, unseen = looked_at(listed(planner, name), planner.backends)
+        found, refused = listed(planner, name)
+        for error in refused.values():
+            raise error
+        seen, unseen = looked_at(found, planner.backends)
         return [*seen, *unseen]  # those may run and cost all the same: a cancel ends them, too

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from gputrain.planning import Fact, Failover
-from gputrain.planning.attempts import accepted, refused
+from gputrain.planning.attempts import Attempt, Outcome, refused
 from gputrain.planning.failover import Blocks, StopReason
 from gputrain.quota import Verdict
 from tests.laws.capacity_maps import draw, oracle
@@ -31,7 +31,8 @@ def climb(cloud, plan, *, give_up_at=None):
         tried.append(step)
         error = cloud.refusal(attrs.evolve(step, fact=Fact()))
         now += timedelta(seconds=10)
-        answer = accepted(step, now) if error is None else refused(step, error, now)
+        accepted = Attempt(candidate=step, at=now, outcome=Outcome.ACCEPTED, answer="")
+        answer = accepted if error is None else refused(step, error, now)
         ladder, blocks = ladder.after(answer), blocks.after(answer)
         if error is None:
             return tried, True

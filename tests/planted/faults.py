@@ -218,7 +218,7 @@ FAULTS = (
     ),
     Plant(
         name="a create on Vertex AI whose answer was lost is sent again",
-        file="gputrain/backends/vertex/api.py",
+        file="gputrain/backends/vertex/jobs.py",
         text="policy=CREATE, place=region",
         instead="policy=LOOK, place=region",
         caught_by=(f"{BILLS}::test_a_create_whose_answer_was_lost_makes_one_job[vertex]",),
@@ -233,7 +233,7 @@ FAULTS = (
     ),
     Plant(
         name="clean-up removes the machines of a job that runs",
-        file="gputrain/trainer/orphans.py",
+        file="gputrain/trainer/jobs.py",
         text="    return [one for one in machines if (one.job_id, one.attempt) not in living]",
         instead="    return list(machines)",
         caught_by=(f"{BILLS}::test_a_clean_up_leaves_what_runs_and_what_others_own",),
@@ -277,7 +277,7 @@ FAULTS = (
     ),
     Plant(
         name="a record is written over what another process wrote",
-        file="gputrain/jobstore/bucket.py",
+        file="gputrain/jobstore/store.py",
         text="content, if_generation=version,",
         instead="content, if_generation=None,",
         caught_by=(

@@ -23,10 +23,12 @@ from gputrain.doctor.report import Check, Checks, Finding
 from gputrain.errors import FieldError, GputrainError, JobFailedError, SpecError
 from gputrain.experiments.comparison import Comparison
 from gputrain.google.errors import body_error
-from gputrain.job.result import ended, job_table
-from gputrain.jobstore import JobRef
+from gputrain.job import Job
+from gputrain.job.result import ended
+from gputrain.jobstore import FolderStore, JobRecord, JobRef, JobStore, Stored
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
+from gputrain.orchestration.look import Context
 from tests.each import each
 
 KNOWN = (
@@ -71,6 +73,13 @@ def failure(text):
     )
 
 
+def job_that_ended(ref, text):
+    record = JobRecord(job_id=ref.name, spec={}, result="exception", detail=text)
+    nothing = dict.fromkeys(("code", "candidates_left", "refresh", "now", "sleep"))
+    context = Context(jobs=JobStore(FolderStore("nowhere")), backends={}, **nothing)
+    return Job(ref, context, stored=Stored(record=record, version=1, age_s=0.0), named=None)
+
+
 def shown(text):
     """Every text that is shown to a person and has theirs in it, by where it is."""
     ref = JobRef(project="p", home="my-bucket", name="bert-x1")
@@ -79,7 +88,7 @@ def shown(text):
     checks = Checks(checks=[Check(subject=text, finding=Finding.FAULT, backend=text, why=text, fix=text)])
     yield "table", str(table)
     yield "table's page", table._repr_html_()
-    yield "job's table", str(job_table(ref, State.RUNNING, None, None, text))
+    yield "job's table", str(job_that_ended(ref, text).table)
     yield "error", str(GputrainError(text, why=text, fix=text))
     yield (
         "spec's error",

@@ -13,7 +13,7 @@ from tests.planted.plant import Plant
 PLANTS = (
     Plant(
         name="no swap",
-        file="gputrain/jobstore/bucket.py",
+        file="gputrain/jobstore/store.py",
         text="content, if_generation=version,",
         instead="content, if_generation=None,",
     ),
@@ -57,7 +57,7 @@ PLANTS = (
     ),
     Plant(
         name="a cancel that is not written down",
-        file="gputrain/orchestration/steps.py",
+        file="gputrain/orchestration/look.py",
         text="            stored = context.jobs.swap(record, stored.version)\n            if record.backend",
         instead="            if record.backend",
     ),
@@ -69,7 +69,7 @@ PLANTS = (
     ),
     Plant(
         name="two machines' clocks compared",
-        file="gputrain/jobstore/bucket.py",
+        file="gputrain/jobstore/store.py",
         text="age_s=found.age_s, content",
         instead="age_s=max(0.0, self.access.now() - found.updated.timestamp()), content",
     ),
@@ -81,8 +81,8 @@ PLANTS = (
     ),
     Plant(
         name="a clean-up that takes what a record names",
-        file="gputrain/trainer/orphans.py",
-        text='bool(machine.attempt) and there.metadata.get("attempt") == machine.attempt',
+        file="gputrain/trainer/jobs.py",
+        text="current.get(one.job_id) == one.attempt",
         instead="False",
     ),
     Plant(

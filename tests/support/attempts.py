@@ -3,10 +3,9 @@
 from datetime import datetime, timezone
 
 from gputrain.jobstore import JobRecord, JobStore
-from gputrain.orchestration.context import Context
-from gputrain.orchestration.launcher import reconcile, submit
+from gputrain.orchestration.launcher import act, submit
+from gputrain.orchestration.look import Context, cancel, look
 from gputrain.orchestration.options import candidates_left, option_of, remaining
-from gputrain.orchestration.steps import cancel
 from gputrain.planning import candidates, rank
 from gputrain.spec import TrainingSpec
 
@@ -56,7 +55,7 @@ class Process:
         return self.backend.inspect_many([self.record(job_id)])[job_id]
 
     def reconcile(self, job_id="bert"):
-        return reconcile(self.context, job_id)
+        return act(self.context, look(self.context, job_id))
 
     def cancel(self, job_id="bert", grace_s=30):
         return cancel(self.context, job_id, grace_s)

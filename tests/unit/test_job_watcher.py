@@ -52,13 +52,13 @@ def watch(monkeypatch):
     """Watches jobs; what each was told is a list."""
     monkeypatch.setattr(watcher, "LONGEST_PAUSE_S", 0.0)
     monkeypatch.setattr(watcher, "EACH_S", 0.0)
-    looking, drops = watcher.Watcher(), []
+    watchers, drops = {}, []
+    monkeypatch.setattr(watcher, "WATCHERS", watchers)
 
     def start(*jobs):
         told = [[] for _ in jobs]
-        found = [looking.watch(one, heard.append) for one, heard in zip(jobs, told)]
-        drops.extend(found)
-        return looking, told, found
+        drops.extend(watcher.watch(one, heard.append) for one, heard in zip(jobs, told))
+        return watchers, told
 
     yield start
     for drop in drops:
@@ -70,7 +70,7 @@ def test_a_job_that_cannot_be_seen_keeps_no_other_from_being_seen(watch, monkeyp
     monkeypatch.setattr(watcher, "AGAIN_S", 0.0)
     monkeypatch.setattr(watcher, "BLIND_FOR_AT_MOST_S", 0.0)
     bad, *good = (Seen("here", fault), Seen("here"), Seen("here"))
-    _, told, _ = watch(bad, *good)
+    _, told = watch(bad, *good)
     until(lambda: all(one.looks >= 20 for one in good) and told[0])
     assert set(told[0]) == {fault}
     assert set(told[1]) == {None}
@@ -78,7 +78,7 @@ def test_a_job_that_cannot_be_seen_keeps_no_other_from_being_seen(watch, monkeyp
 
 def test_an_outage_is_told_after_a_while_only_and_warned_of_once(watch, caplog):
     jobs = [Seen("here", TransientError("nothing answers")) for _ in range(3)]
-    _, told, _ = watch(*jobs)
+    _, told = watch(*jobs)
     until(lambda: all(one.looks >= 20 for one in jobs))
     assert told == [[], [], []]
     assert watcher.BLIND_FOR_AT_MOST_S > 60
@@ -101,9 +101,9 @@ def test_a_platform_that_does_not_answer_keeps_no_other_from_being_seen(watch):
 def test_a_step_that_takes_long_keeps_none_from_being_seen_and_comes_before_the_end(watch):
     gate = threading.Event()
     slow, other = Seen("here", has_step=True, state=State.FAILED, gate=gate), Seen("here")
-    looking, _, _ = watch(slow, other)
+    watchers, _ = watch(slow, other)
     until(lambda: slow.steps and other.looks >= 20)
     assert (slow.steps, slow.looks) == (1, 1)
-    assert len(looking._platforms["here"].watches) == 2
+    assert len(watchers["here"].watches) == 2
     gate.set()
-    until(lambda: len(looking._platforms["here"].watches) == 1)
+    until(lambda: len(watchers["here"].watches) == 1)

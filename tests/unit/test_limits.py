@@ -123,17 +123,15 @@ OURS = [
     "gs://my-bucket/team/records/mine/",
     "gs://my-bucket/team/code/mine",
     "gs://my-bucket/team/jobs/other-1",
-    "gs://my-bucket/team/jobs/other-1/attempt-0",
-    "gs://my-bucket/team/jobs/other-1/attempt-12/ranks",
-    "gs://my-bucket/team/jobs/other-1/cancel",
-    "gs://my-bucket/team/jobs/other-1/lock-token",
+    "gs://my-bucket/team/jobs/other-1/k3x9q2ab",
+    "gs://my-bucket/team/jobs/other-1/k3x9q2ab/claim",
 ]
 OTHERS = [
     "gs://my-bucket/teams",
     "gs://my-bucket/team/mine",
     "gs://my-bucket/team/coder",
     "gs://my-bucket/team/jobs/other-1/checkpoints",
-    "gs://my-bucket/team/jobs/other-1/attempts",
+    "gs://my-bucket/team/jobs/other-1/output/mine",
     "gs://my-bucket/records",
     "gs://other/team/records",
 ]

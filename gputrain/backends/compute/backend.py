@@ -126,7 +126,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         networking.check_ways_out(access, self._settings, body)
         # Each image is asked for anew: its tag or family may have moved since the last submit.
         (disk,), job = body["properties"]["disks"], body["job"]
-        source = images.newest(self._calls, disk["initializeParams"]["sourceImage"])
+        source = images.newest(access, disk["initializeParams"]["sourceImage"])
         disk["initializeParams"]["sourceImage"] = source
         if job["image"]:
             job["image"] = resolve_digest(access, job["image"])
@@ -147,12 +147,12 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         """As of `Backend`: VMs that are not on their way out, and what is in Google's flex-start queue."""
         return self._vms.machines(self._settings.home_label, job_id)
 
-    def remove(self, machines: Sequence[Machine]) -> None:
-        self._vms.remove(machines)
+    def remove(self, machine: Machine) -> None:
+        self._vms.remove(machine)
 
     def ssh_command(self, record: JobRecord, node_rank: int = 0) -> str:
         """As of `Backend`, through Identity-Aware Proxy."""
-        return AttemptVms.of(record).ssh_command(self._settings.project, node_rank)
+        return AttemptVms.of(record.job_id, record.attempt).ssh_command(self._settings.project, node_rank)
 
     def _saw_end_of(self, attempt_id: str) -> bool:
         return self._looks.saw_end_of(attempt_id)

@@ -102,12 +102,6 @@ class Calls:
             place=str(asked.get("zone", "")),
         )
 
-    def image(self, path: str) -> Json:
-        """An image, or the newest of a family, by the name that a disk uses. MissingError: there is none."""
-        return self.access.get(
-            f"{self.access.url(Api.COMPUTE)}/compute/v1/{path}", action="look for the boot image"
-        )
-
     def operation(self, zone: str, name: str) -> Json:
         """One operation as it is now, of a zone or (where that is empty) of all of them."""
         url = self.url(f"{f'zones/{zone}' if zone else 'global'}/operations/{name}")

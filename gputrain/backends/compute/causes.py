@@ -85,6 +85,13 @@ class VmReport:
         """The agent's result document; empty where it wrote none."""
         return self.told.result
 
+    @property
+    def is_traceless(self) -> bool:
+        """Gone, and neither Google nor its guest says how."""
+        kinds = {str(one.get("operationType", "")) for one in self.operations} - {"insert", "bulkInsert"}
+        is_explained = any(OPERATIONS.get(kind, causes.VANISHED) is not None for kind in kinds)
+        return not (self.status or self.told.is_over or is_explained)
+
 
 @attrs.frozen(kw_only=True)
 class GangVerdict:
@@ -105,57 +112,40 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
         account: the VMs' own service account: what it deletes has ended already.
         is_cancelled: whether somebody cancelled the job with us.
     """
-    first = nodes[0].result
-    if first.get(contract.R_STATE) == contract.STATE_DONE:
+    results = [node.result for node in nodes]
+    if results[0].get(contract.R_STATE) == contract.STATE_DONE:
         return GangVerdict()
-    of_ranks = first_cause([node.result for node in nodes])
-    failed_at = _failed_at(nodes) if _is_own_fault(of_ranks) else None
+    of_ranks, failed_at = first_cause(results), None
+    blamed = GangVerdict(cause=causes.of(of_ranks.kind if of_ranks else ""), failure=of_ranks)
+    if of_ranks is not None and causes.of(of_ranks.kind).fault is Blame.USER:
+        failed_at = min((seconds_of(one.get(contract.R_ENDED_AT)) for one in results if one), default=0.0)
     events = sorted(_events(nodes, account), key=lambda event: event[0])
     if failed_at is not None and not any(at < failed_at for at, _, _ in events):
-        return _blamed(of_ranks)
+        return blamed
     if is_cancelled:
         return GangVerdict(cause=causes.CANCELLED, failure=_said(causes.CANCELLED, nodes[0]))
-    traceless = [node for node in nodes if _is_traceless(node)]
+    traceless = [node for node in nodes if node.is_traceless]
     for _, cause, node in events:
         if cause is causes.STOPPED_BY_PERSON and traceless and node not in traceless:
             break  # the rest of a gang was deleted after a VM had vanished
-        return GangVerdict(
-            cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=_said(cause, node)
-        )
+        failure = _said(cause, node)
+        return GangVerdict(cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=failure)
     if failed_at is not None:
-        return _blamed(of_ranks)
-    told = [node.result for node in nodes]
-    if all(one.get(contract.R_STATE) == contract.STATE_STOPPED for one in told):
-        by_itself = Failure(kind=causes.STOPPED.kind, message=asked_by(told), exit_code=contract.STOPPED)
+        return blamed
+    if all(one.get(contract.R_STATE) == contract.STATE_STOPPED for one in results):
+        by_itself = Failure(kind=causes.STOPPED.kind, message=asked_by(results), exit_code=contract.STOPPED)
         return GangVerdict(cause=causes.STOPPED, failure=of_ranks or by_itself)
     gone = next((node for node in (*traceless, *nodes) if not node.told.is_over), nodes[0])
-    failure = _said(causes.VANISHED, gone)
-    detail = _MUTE if _removed_itself(gone, account) and not gone.told.is_over else ""
+    was_mute = not gone.told.is_over and any(
+        one.get("operationType") == "delete" and one.get("user") == account for one in gone.operations
+    )
+    failure, detail = _said(causes.VANISHED, gone), _MUTE if was_mute else ""
     return GangVerdict(cause=causes.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
-
-
-def _blamed(failure: Failure | None) -> GangVerdict:
-    """The verdict on what a rank did."""
-    return GangVerdict(cause=causes.of(failure.kind if failure else ""), failure=failure)
 
 
 def has_ended_in_order(node: VmReport) -> bool:
     """Whether it said how it ended, and its agent ran: the agents of the others know of it."""
     return node.told.is_over and node.told.why not in UNABLE
-
-
-def _is_traceless(node: VmReport) -> bool:
-    """Gone, and neither Google nor its guest says how."""
-    said = [one for one in node.operations if one.get("operationType") not in ("insert", "bulkInsert")]
-    return not node.status and not node.told.is_over and not any(map(_says_an_end, said))
-
-
-def _says_an_end(operation: Document) -> bool:
-    return OPERATIONS.get(str(operation.get("operationType", "")), causes.VANISHED) is not None
-
-
-def _removed_itself(node: VmReport, account: str) -> bool:
-    return any(one.get("operationType") == "delete" and one.get("user") == account for one in node.operations)
 
 
 def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Cause, VmReport]]:
@@ -187,9 +177,7 @@ def _of_operation(operation: Document, account: str) -> Cause | None:
         return None if error is None else cause_of(type(error)) or causes.UNKNOWN
     if kind in BY_PEOPLE:
         return None if user == account else causes.STOPPED_BY_PERSON
-    if not kind.startswith(_SYSTEM):
-        return None
-    return OPERATIONS.get(kind, causes.HOST_ERROR)
+    return OPERATIONS.get(kind, causes.HOST_ERROR) if kind.startswith(_SYSTEM) else None
 
 
 def _unmade(operation: Document) -> GputrainError | None:
@@ -197,32 +185,18 @@ def _unmade(operation: Document) -> GputrainError | None:
     return most_severe_of(errors_of(operation), operation, "make the VM")
 
 
-def _is_own_fault(failure: Failure | None) -> bool:
-    return failure is not None and causes.of(failure.kind).fault is Blame.USER
-
-
-def _failed_at(nodes: Sequence[VmReport]) -> float:
-    times = [seconds_of(node.result.get(contract.R_ENDED_AT)) for node in nodes if node.result]
-    return min(times, default=0.0)
-
-
 def _detail(cause: Cause, node: VmReport) -> str:
     if cause is causes.STOPPED_BY_PERSON:
         who = [str(one.get("user")) for one in node.operations if one.get("operationType") in BY_PEOPLE]
-        return _by(who[0]) if who else ""
+        if who and _AGENT.fullmatch(who[0]):
+            return f"by {who[0]}, Google's own: the VM's group, a schedule or a policy wanted it so"
+        return f"by {who[0]}" if who else ""
     if cause is causes.TIME_LIMIT:
         return "; ".join(filter(None, (cause.title, silence([node.result]))))
     if cause in (causes.QUOTA_REGION, causes.UNKNOWN):
         errors = filter(None, map(_unmade, node.operations))
         return next((f"{one.what}: {one.why}" for one in errors), "")
     return node.told.message if cause in (causes.BOOT, causes.REBOOTED, causes.STOPPED) else ""
-
-
-def _by(user: str) -> str:
-    """Whose wish it was, as far as the operation tells."""
-    if _AGENT.fullmatch(user):
-        return f"by {user}, Google's own: the VM's group, a schedule or a policy wanted it so"
-    return f"by {user}"
 
 
 def _said(cause: Cause, node: VmReport) -> Failure:
@@ -238,16 +212,14 @@ def of_last_made(node: VmReport, operations: Sequence[Document]) -> tuple[Docume
     """
     made = [one for one in operations if one.get("operationType") == "insert"]
     made.sort(key=lambda one: seconds_of(one.get("insertTime")))
-    deleted = {_by_whom(one) for one in operations if one.get("operationType") == "delete"}
-    stayed = [one for one in made if _by_whom(one) not in deleted] or made[-1:]
+    deleted = [
+        (one.get("targetId"), one.get("user")) for one in operations if one.get("operationType") == "delete"
+    ]
+    stayed = [one for one in made if (one.get("targetId"), one.get("user")) not in deleted] or made[-1:]
     number = str((node.document or {}).get("vm_id", ""))
     if stayed and (not number or number in {str(one.get("targetId")) for one in made if one not in stayed}):
         number = str(stayed[0].get("targetId"))
     return tuple(one for one in operations if number in ("", str(one.get("targetId"))))
-
-
-def _by_whom(operation: Document) -> tuple[object, object]:
-    return operation.get("targetId"), operation.get("user")
 
 
 def seconds_of(text: object) -> float:

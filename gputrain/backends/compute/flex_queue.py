@@ -32,11 +32,9 @@ from gputrain.errors import RequestError, TransientError
 from gputrain.google import Listing, MissingError, PreconditionError
 from gputrain.google.errors import shorten
 from gputrain.google.forms import Json, mapping, mappings
-from gputrain.jobstore import JobRecord, Wanted
+from gputrain.jobstore import JobRecord, Wanted, read_spec
 from gputrain.lifecycle import Failure, State
 from gputrain.retry import LOOK
-from gputrain.spec import TrainingSpec
-from gputrain.times import Since
 
 WAITS = frozenset({"CREATING", "ACCEPTED"})
 MADE_S = 120.0
@@ -97,10 +95,10 @@ class FlexQueue:
             TransientError: the group was not gone in this time, and its template cannot go before it.
         """
         self.leave(zone, name)
-        since, path = Since(self.calls.access.now), f"zones/{zone}/instanceGroupManagers/{name}"
+        began, path = self.calls.access.now(), f"zones/{zone}/instanceGroupManagers/{name}"
         action = f"look whether the group {name} is there"
         while self.calls.find(path, action, "name") or not self._remove_template(name):
-            if since.seconds > within_s:
+            if self.calls.access.now() - began > within_s:
                 raise TransientError(f"the group {name} in {zone} is not gone after {within_s:g} s")
             self.calls.access.sleep(LOOK_EVERY_S)
 
@@ -174,7 +172,7 @@ def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: floa
 def is_late(record: JobRecord, now: float) -> bool:
     """Whether a job has waited in a queue for as long as it may."""
     asked_at = record.attempt.at if record.attempt is not None else now
-    longest = TrainingSpec.from_dict(record.spec).longest_queue.total_seconds()
+    longest = read_spec(record.spec, record.job_id).longest_queue.total_seconds()
     return now - (record.waiting_since or asked_at) >= longest
 
 

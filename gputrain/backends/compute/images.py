@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import GpuNetworking, Shape, release
 from gputrain.fields import invalid
-from gputrain.google import MissingError
+from gputrain.google import Api, GoogleClient, MissingError
 
 INSTALL_DRIVER = "install-nvidia-driver"
 """Metadata key that Deep Learning VM images obey; others ignore it."""
@@ -112,10 +111,11 @@ def refusal(shape: Shape, settings: ComputeSettings, image: str | None) -> tuple
     )
 
 
-def newest(calls: Calls, path: str) -> str:
+def newest(access: GoogleClient, path: str) -> str:
     """The image that a disk's name stands for today. RequestError, AccessError: it is not there."""
     try:
-        found = calls.image(path)
+        url = f"{access.url(Api.COMPUTE)}/compute/v1/{path}"
+        found = access.get(url, action="look for the boot image")
     except MissingError as error:
         error.fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
         raise

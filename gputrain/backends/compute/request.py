@@ -22,7 +22,7 @@ from urllib.parse import quote
 import attrs
 
 from gputrain.backends.agent_reports import of_agents, of_code
-from gputrain.backends.base import Bundle, Request
+from gputrain.backends.base import Bundle
 from gputrain.backends.compute import images, networking
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import RESERVABLE, RESERVATION_KEY, check_image, shape_of
@@ -40,7 +40,7 @@ from gputrain.fields import invalid
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.compute_lists import affinity_value
 from gputrain.google.storage import BucketPrefix
-from gputrain.jobstore import Attempt, JobRecord, RecordError
+from gputrain.jobstore import Attempt, RecordError
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
@@ -98,31 +98,20 @@ class AttemptVms:
     """They wait in Google's flex-start queue, and come all together."""
 
     @classmethod
-    def of(cls, record: JobRecord) -> AttemptVms:
+    def of(cls, job_id: str, attempt: Attempt | None) -> AttemptVms:
         """Those of a record's attempt. RecordError: its place or names stand for nothing on Google Cloud."""
-        attempt = record.attempt
         assert attempt is not None, "it has an attempt"
         zone, count = attempt.option.place, len(attempt.names)
         endings = [f"-{attempt.id}-{rank}" for rank in range(count)]
         is_ours = count and all(name.endswith(end) for name, end in zip(attempt.names, endings))
         if not is_ours or not all(map(_NAME.fullmatch, (zone, *attempt.names))):
             raise RecordError(
-                f"the record of {record.job_id} names no VMs of gputrain",
+                f"the record of {job_id} names no VMs of gputrain",
                 why=f"{', '.join(attempt.names)[:80]!r} in {zone[:40]!r}",
                 fix="find out who can write to the bucket",
             )
         is_queued = attempt.option.model == "flex-start" and count > 1
-        return cls(
-            job_id=record.job_id, attempt=attempt.id, zone=zone, names=attempt.names, is_queued=is_queued
-        )
-
-    @classmethod
-    def to_be(cls, request: Request) -> AttemptVms:
-        """Those that a request would make."""
-        return cls(
-            job_id=request.job_id, attempt=request.attempt.id, zone=request.body["zone"],
-            names=request.attempt.names, is_queued=request.body["method"] == "resizeRequests",
-        )  # fmt: skip
+        return cls(job_id=job_id, attempt=attempt.id, zone=zone, names=attempt.names, is_queued=is_queued)
 
     @property
     def queue(self) -> str:

@@ -24,11 +24,9 @@ from gputrain.errors import GputrainError, TransientError
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER
 from gputrain.google.cache import Cache, Recent
 from gputrain.google.forms import Json
-from gputrain.jobstore import JobRecord, Launch, Wanted
+from gputrain.jobstore import JobRecord, Launch, Wanted, read_spec
 from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import State
-from gputrain.spec import TrainingSpec
-from gputrain.times import Since
 
 FEW = 4
 """Up to so many attempts are looked at closely each time."""
@@ -51,7 +49,7 @@ class Looks:
         now = calls.access.now
         self._listed: Cache[str, Mapping[tuple[str, str], Json]] = Cache(fresh_s=_fresh_s, now=now)
         self._heard: Recent[str, Reports] = Recent(now=now)
-        self._lost: Recent[str, Since] = Recent(now=now)
+        self._lost: Recent[str, float] = Recent(now=now)
         self._ended: Recent[str, bool] = Recent(now=now)
         self._asked: Recent[str, float] = Recent(idle_s=120, now=now)
         self._left, self._left_at = BURST, now()
@@ -61,7 +59,7 @@ class Looks:
         found, wanted, away = dict[str, Status](), list[tuple[JobRecord, AttemptVms]](), ""
         for record in records:
             try:
-                wanted.append((record, AttemptVms.of(record)))
+                wanted.append((record, AttemptVms.of(record.job_id, record.attempt)))
             except GputrainError as error:  # noqa: PERF203  # one that cannot be looked at hides no other
                 found[record.job_id] = _unseen(error)
         listed = self._list({vms.zone for _, vms in wanted})
@@ -162,9 +160,10 @@ class Looks:
         lost = [node for node in nodes if node.is_over and not has_ended_in_order(node)]
         if not lost:
             return None
-        since = self._lost.get(vms.attempt) or self._lost.put(vms.attempt, Since(self._calls.access.now))
+        now = self._calls.access.now()
+        since = self._lost.get(vms.attempt) or self._lost.put(vms.attempt, now)
         told = (reports[node.rank] for node in lost if node.told.is_over)
-        return max([since.seconds, *(one.seen_at - one.written_at for one in told)])
+        return max([now - since, *(one.seen_at - one.written_at for one in told)])
 
     def _living(self, record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> Status:
         statuses = {node.status for node in nodes}
@@ -183,7 +182,6 @@ class Looks:
             has_run=_has_run(nodes),
             detail="VMs " + ", ".join(sorted(status.lower() for status in statuses if status)),
             started_at=first(reports.values(), RUNNING),
-            raw=_raw(nodes),
         )
 
     def _over(
@@ -202,7 +200,6 @@ class Looks:
         title = "" if cause is causes.UNKNOWN else title
         said = ": ".join(filter(None, [title, verdict.detail])) or (failure.message if failure else "")
         lost = losses([node.told for node in nodes], [node.result for node in nodes])
-        code = next((node.told.exit_code for node in nodes if node.document), None)
         return Status(
             state=State.INTERRUPTED if cause is not None and cause.may_restart else state,
             exists=bool(reports) or any(node.status for node in nodes),
@@ -213,8 +210,6 @@ class Looks:
             failure=failure,
             started_at=first(reports.values(), RUNNING),
             ended_at=last(reports.values(), ENDED),
-            exit_code=failure.exit_code if failure and failure.exit_code is not None else code,
-            raw=_raw(nodes),
         )
 
     def _joined(self, vms: AttemptVms, nodes: Sequence[VmReport]) -> Sequence[VmReport]:
@@ -273,10 +268,6 @@ def _has_run(nodes: Sequence[VmReport]) -> bool:
     return any(node.told.at(RUNNING) is not None for node in nodes)
 
 
-def _raw(nodes: Sequence[VmReport]) -> dict[str, Any]:
-    return {"nodes": [attrs.asdict(node, recurse=False) for node in nodes]}
-
-
 def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> float:
     """Seconds that an attempt has taken of the time limit: rather too many than too few.
 
@@ -293,4 +284,4 @@ def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> flo
     ends += [at + NOTICE_S for is_create, at in moments if untold and not is_create and at]
     ends = ends or [one.seen_at for one in reports.values()]
     took_s = max(0.0, max(ends) - min(starts)) if starts and ends else 0.0
-    return min(took_s, TrainingSpec.from_dict(record.spec).max_run_duration.total_seconds())
+    return min(took_s, read_spec(record.spec, record.job_id).max_run_duration.total_seconds())

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.backends.base import Machine, Request, remove_each
+from gputrain.backends.base import Machine, Request
 from gputrain.backends.compute.calls import (
     EVERY_S,
     Calls,
@@ -46,7 +46,6 @@ from gputrain.google import (
 from gputrain.google.forms import Json
 from gputrain.jobstore import JobRecord
 from gputrain.retry import ONCE
-from gputrain.times import Since
 
 ROUND_S = 2.0
 GONE_S = 300.0
@@ -75,7 +74,7 @@ class Vms:
 
     def launch(self, request: Request) -> str:
         """As of `Backend`: returns once all VMs are there, or wait in Google's queue; the zone."""
-        vms, body = AttemptVms.to_be(request), request.body
+        vms, body = AttemptVms.of(request.job_id, request.attempt), request.body
         if vms.is_queued:
             with self._undone(vms):
                 self.queue.join(vms, body)
@@ -99,7 +98,8 @@ class Vms:
                 raise UnclearError(what, why=error.what, fix=error.fix) from error
             errors = errors_of(ended)
             if errors and not is_taken(errors):
-                self._raise(vms, (*errors, *errors_of_members(self.calls, vms.zone, ended)), ended)
+                members = errors_of_members(self.calls, vms.zone, ended)
+                self._raise(vms, (*errors, *members), ended)
         return vms.zone
 
     @contextlib.contextmanager
@@ -122,11 +122,11 @@ class Vms:
 
     def _see(self, vms: AttemptVms, operation: Json) -> None:
         """Wait until a VM is seen whose operation ends only when Google's queue has served it."""
-        since = Since(self.calls.access.now)
+        began = self.calls.access.now()
         while self.calls.instance(vms.zone, vms.names[0]) is None:
             operation = self.calls.operation(vms.zone, str(operation["name"]))
             self._raise(vms, errors_of(operation), operation)
-            if since.seconds > SEEN_S:
+            if self.calls.access.now() - began > SEEN_S:
                 raise UnclearError(f"{vms.names[0]} was asked for, and is not seen in {vms.zone}")
             self.calls.access.sleep(EVERY_S)
 
@@ -136,7 +136,7 @@ class Vms:
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
         """As of `Backend`. The guests of ranks that run read in the record that they are to leave."""
-        vms = AttemptVms.of(record)
+        vms = AttemptVms.of(record.job_id, record.attempt)
         if not grace_s:
             self.remove_all(vms)
             return
@@ -161,10 +161,10 @@ class Vms:
             if vms.is_queued:  # first: it could make VMs that nobody sees yet
                 self.queue.remove(vms.zone, vms.queue)
         finally:  # who is refused the queue may delete the VMs still
-            since, refused = Since(self.calls.access.now), None
+            began, refused = self.calls.access.now(), None
             while left := self._there(vms):
                 refused = self._delete(vms, left) or refused
-                if since.seconds > GONE_S:
+                if self.calls.access.now() - began > GONE_S:
                     raise _left_behind(vms, sorted(left), refused)
                 self.calls.access.sleep(ROUND_S)
 
@@ -205,10 +205,7 @@ class Vms:
         whole = Listing(found, (*listing.missing, *queued.missing))
         return whole.require_complete("list the VMs of every zone")
 
-    def remove(self, machines: Sequence[Machine]) -> None:
-        remove_each(machines, self._remove)
-
-    def _remove(self, one: Machine) -> None:
+    def remove(self, one: Machine) -> None:
         with contextlib.suppress(MissingError):
             if one.status == STATUS:
                 self.queue.remove(one.place, one.name, within_s=GROUP_GONE_S)

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from gputrain import causes, fields
-from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status, remove_each
-from gputrain.backends.local import gpu_locks, offers, request as orders, status
+from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status
+from gputrain.backends.local import offers, request as orders, status
 from gputrain.code import resolve
 from gputrain.entrypoint import host
 from gputrain.errors import GputrainError, RequestError, SpecError, TransientError
@@ -139,7 +139,7 @@ class Local(Backend):
         uuids = [gpu.uuid for gpu in self.gpus if gpu.kind == candidate.gpu]
         body = orders.order(
             record.job_id, attempt.id, spec, candidate, bundle,
-            uuids=uuids, locks=gpu_locks.FOLDER, folder=self.job_folder(record.job_id),
+            uuids=uuids, locks=orders.GPU_LOCKS, folder=self.job_folder(record.job_id),
         )  # fmt: skip
         return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body)
 
@@ -234,11 +234,8 @@ class Local(Backend):
             if path.parent.name.startswith(job_id) and folder.is_own(str(path)) and folder.is_held(str(path))
         )
 
-    def remove(self, machines: Sequence[Machine]) -> None:
-        remove_each(machines, self._remove)
-
-    def _remove(self, one: Machine) -> None:
-        job_id, _, attempt = one.name.partition("/")
+    def remove(self, machine: Machine) -> None:
+        job_id, _, attempt = machine.name.partition("/")
         if _NAME.fullmatch(job_id) and _NAME.fullmatch(attempt):
             _end(str(self._root / job_id / attempt))
 

@@ -40,6 +40,7 @@ _ENVIRONMENTS = ".packages"
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 
 SCHEMA = 1
+GPU_LOCKS = "/tmp/gputrain-gpus"  # noqa: S108  # of all users of the machine; files are opened with O_NOFOLLOW
 LOOPBACK = "lo"
 """The interface of 127.0.0.1 on Linux; macOS calls it lo0."""
 

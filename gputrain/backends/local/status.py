@@ -41,7 +41,7 @@ def inspect(path: str) -> Status:
     is_held = folder.is_held(path)  # before the state is read: a supervisor writes that, and then lets go
     report = _report(path)
     if report.state is None:
-        return Status(detail=f"what {path} says of its state cannot be read", raw={"state": report.raw})
+        return Status(detail=f"what {path} says of its state cannot be read")
     if not report.is_over and is_held:
         return _status(report, report.state)
     documents = _results(path, report)
@@ -50,7 +50,6 @@ def inspect(path: str) -> Status:
     # The supervisor was killed, and the kernel has ended its agents and their ranks.
     report, ended_at = attrs.evolve(report, message=""), _last_write(path)
     if any(_is_success_of_node_0(one) for one in documents):
-        report = attrs.evolve(report, exit_code=contract.DONE)
         return _status(report, State.SUCCEEDED, documents, None, ended_at)
     failure = first_cause(documents) or Failure(kind=causes.LOST.kind, message=_KILLED)
     return _status(report, State.FAILED, documents, failure, ended_at)
@@ -86,9 +85,7 @@ def _status(
         failure=failure,
         started_at=began,
         ended_at=ended_at,
-        exit_code=report.exit_code,
         restarts=report.attempt,
-        raw={"state": report.raw, "results": list(documents)},
     )
 
 

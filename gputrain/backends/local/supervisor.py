@@ -9,10 +9,10 @@ import contextlib
 import errno
 import json
 import os
+import re
 import sys
 import time
 
-from gputrain.backends.local import gpu_locks
 from gputrain.entrypoint import contract, host, processes
 from gputrain.entrypoint.run_directory import Folder
 from gputrain.keeper import folder
@@ -123,6 +123,73 @@ class AttemptFolder:
             raise Gone
 
 
+_SHARED = 0o1777
+"""Of the folder of lock files: all users of the machine write there."""
+
+
+class Allotment:
+    """The GPUs that a job holds, by node, until it is closed or its process ends."""
+
+    def __init__(self, nodes: Sequence[Sequence[str]], files: Sequence[int]) -> None:
+        self.nodes = tuple(tuple(node) for node in nodes)
+        self._files = list(files)
+
+    def close(self) -> None:
+        """Give the GPUs back."""
+        while self._files:
+            os.close(self._files.pop())
+
+
+def allot(uuids: Sequence[str], num_nodes: int, per_node: int, folder: str) -> Allotment | None:
+    """``per_node`` free GPUs for each node, or None where there are too few: all or none, so no two jobs
+    can hold each other up. One lock file a GPU: the kernel lets go of it when the supervisor ends.
+    """
+    held: dict[str, int] = {}
+    wanted = num_nodes * per_node
+    for uuid in uuids:
+        if len(held) == wanted:
+            break
+        file = _lock(uuid, folder)
+        if file is not None:
+            held[uuid] = file
+    if len(held) < wanted:
+        for file in held.values():
+            os.close(file)
+        return None
+    names: list[str] = list(held)
+    nodes = [names[node * per_node : (node + 1) * per_node] for node in range(num_nodes)]
+    return Allotment(nodes, list(held.values()))
+
+
+def _lock(uuid: str, folder: str) -> int | None:
+    import fcntl  # not on Windows, where `Local` says so itself
+
+    file = _open(os.path.join(folder, re.sub(r"[^A-Za-z0-9-]", "_", uuid)), folder)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
+
+
+def _open(path: str, folder: str) -> int:
+    """The lock file, made where there is none; another user's can be read, which is enough to lock it."""
+    if not os.path.isdir(folder):
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, _SHARED)
+    flags = os.O_RDONLY | os.O_NOFOLLOW
+    while True:
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            pass
+        try:
+            os.close(os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644))
+        except FileExistsError:
+            continue
+
+
 class ThisMachine:
     """All nodes of a job as agents of this machine, whose GPUs it shares with other jobs; as of `Site`."""
 
@@ -130,7 +197,7 @@ class ThisMachine:
 
     def __init__(self, board: AttemptFolder) -> None:
         self._board, self._order = board, board.order
-        self._allotment = gpu_locks.Allotment([()] * len(self._order["nodes"]), ())
+        self._allotment = Allotment([()] * len(self._order["nodes"]), ())
         self._results = ""
         self.restarts = int(self._order["max_restarts"])
         env = {**os.environ, **self._order["nodes"][0]["env"]}
@@ -151,7 +218,7 @@ class ThisMachine:
         keeper.until(lambda: self._has_gpus(gpus))
 
     def _has_gpus(self, gpus: dict[str, Any]) -> bool:
-        found = gpu_locks.allot(gpus["uuids"], len(self._order["nodes"]), gpus["per_node"], gpus["locks"])
+        found = allot(gpus["uuids"], len(self._order["nodes"]), gpus["per_node"], gpus["locks"])
         self._allotment = found or self._allotment
         return found is not None
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from gputrain.backends.base import Bundle, LogPage, Machine, Request, Status
 from gputrain.backends.google import GoogleBackend
-from gputrain.backends.vertex import launch, logs, offers, preflight
-from gputrain.backends.vertex.api import JobService
+from gputrain.backends.vertex import logs, offers, preflight
+from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.request import custom_job, image_of, to_gcloud
 from gputrain.backends.vertex.settings import NfsMount, ReductionServer, VertexSettings
 from gputrain.backends.vertex.states import SeenJob
@@ -19,10 +19,10 @@ from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
 from gputrain.doctor import Checks
 from gputrain.google import Api
-from gputrain.google.cache import Pace, Recent
+from gputrain.google.cache import Pace
 from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import Progress
-from gputrain.jobstore import Attempt, JobRecord
+from gputrain.jobstore import Attempt, JobRecord, read_spec
 from gputrain.planning import Candidate, GcloudJob, Supply
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
@@ -87,7 +87,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
     ) -> None:  # fmt: skip
         super().__init__(locals())
         self._jobs = JobService(access=self._access)
-        self._unanswered: Recent[str, bool] = Recent()
         self._looks = Looks(self._jobs, self._settings)
         self._reads = Pace(each_s=logs.CALL_S, now=self._access.now)
 
@@ -137,7 +136,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
     def launch(self, request: Request) -> str:
         """As of `Backend`; the handle is the job's resource name."""
         with self._reader.corrected():
-            return launch.launch(self._jobs, request, self._unanswered)
+            return self._jobs.launch(request)
 
     def is_fenced(self, spec: TrainingSpec) -> bool:
         return not spec.runs_image
@@ -147,7 +146,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
         """As of `Backend`: a cancelled custom job has its ranks save, and ends by itself."""
-        launch.terminate(self._jobs, record, grace_s)
+        self._jobs.terminate(record, grace_s)
 
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
         """As of `Backend`. From Cloud Logging for an image as it is, or where a job ended before it wrote."""
@@ -172,22 +171,22 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return "" if seen is None else logs.near_end(self._access, seen, lines)
 
     def _is_as_it_is(self, record: JobRecord) -> bool:
-        return TrainingSpec.from_dict(record.spec).runs_image
+        return read_spec(record.spec, record.job_id).runs_image
 
     def _saw_end_of(self, attempt_id: str) -> bool:
         return self._looks.saw_end_of(attempt_id)
 
     def machines(self, job_id: str = "") -> tuple[Machine, ...]:
         """As of `Backend`: the jobs of this bucket that have not ended."""
-        return launch.machines(self._jobs, self._settings, job_id)
+        return self._jobs.machines(self._settings, job_id)
 
-    def remove(self, machines: Sequence[Machine]) -> None:
-        launch.remove(self._jobs, machines)
+    def remove(self, machine: Machine) -> None:
+        self._jobs.cancel(machine.name)
 
     def _job_of(self, record: JobRecord) -> SeenJob | None:
         """The job whose lines are wanted, without a look at it; None before there is one."""
         attempt = record.attempt
-        resource = "" if attempt is None else launch.resource_of(self._jobs, attempt)
+        resource = "" if attempt is None else self._jobs.resource_of(attempt)
         if attempt is None or not resource:
             return None
         asked_at = datetime.fromtimestamp(attempt.at, timezone.utc) - logs.CLOCKS_OFF

@@ -243,8 +243,9 @@ def to_gcloud(body: Mapping[str, Any]) -> GcloudJob:
     if "encryptionSpec" in job:
         command += ["--kms-key", job["encryptionSpec"]["kmsKeyName"]]
     pools = [_without_record(pool) for pool in job["jobSpec"]["workerPoolSpecs"]]
-    config = "\n".join(_yaml({**job["jobSpec"], "workerPoolSpecs": pools}))
-    return GcloudJob(config=config + "\n", command=tuple(command))
+    config = json.dumps({**job["jobSpec"], "workerPoolSpecs": pools}, indent=2, ensure_ascii=False) + "\n"
+    plain = (one if one == "\n" or " " <= one <= "~" else f"\\U{ord(one):08x}" for one in config)
+    return GcloudJob(config="".join(plain), command=tuple(command))  # JSON is YAML
 
 
 def _without_record(pool: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -253,24 +254,3 @@ def _without_record(pool: Mapping[str, Any]) -> Mapping[str, Any]:
         return pool
     env = [one for one in container["env"] if one["name"] != contract.RECORD]
     return {**pool, "containerSpec": {**container, "env": env}}
-
-
-def _yaml(value: Any, indent: str = "") -> list[str]:
-    """Block style, every text in JSON's quotes, which are YAML's too: nothing in it is taken for syntax."""
-    is_mapping, lines = isinstance(value, Mapping), list[str]()
-    for key, one in value.items() if is_mapping else ((None, one) for one in value):
-        head = f"{indent}{key}:" if is_mapping else f"{indent}-"
-        if not (isinstance(one, (Mapping, list)) and one):
-            lines.append(f"{head} {_scalar(one)}")
-            continue
-        inner = _yaml(one, indent + "  ")
-        lines += [head, *inner] if is_mapping else [f"{head} {inner[0].lstrip()}", *inner[1:]]
-    return lines
-
-
-def _scalar(one: Any) -> str:
-    """JSON's way, but for letters beyond ASCII: YAML puts JSON's two halves of one together no more."""
-    if not isinstance(one, str):
-        return json.dumps(one)
-    letters = (json.dumps(each)[1:-1] if each.isascii() else f"\\U{ord(each):08x}" for each in one)
-    return '"' + "".join(letters) + '"'

@@ -56,7 +56,6 @@ class SeenJob:
     created_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    error_code: int = 0
     error: str = ""
     timeout: timedelta | None = None
     attempt: str = ""

@@ -19,8 +19,7 @@ from gputrain.backends.agent_reports import asked_by, first_cause, silence
 from gputrain.backends.base import Status
 from gputrain.backends.run_reports import RunReports
 from gputrain.backends.vertex import logs
-from gputrain.backends.vertex.api import PAGE_SIZE, JobService
-from gputrain.backends.vertex.launch import find, get, living_filter, named, region_of, resource_of
+from gputrain.backends.vertex.jobs import PAGE_SIZE, JobService, living_filter, region_of
 from gputrain.backends.vertex.request import claim_of
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import NO_LOGS, SeenJob, failure_of, state_of
@@ -30,16 +29,15 @@ from gputrain.entrypoint import contract
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.google import GoogleClient, Objects
 from gputrain.google.cache import Cache, Pace, Recent
-from gputrain.jobstore import Attempt, JobRecord, Wanted
+from gputrain.jobstore import Attempt, JobRecord, Wanted, read_spec
 from gputrain.lifecycle import Failure, State
-from gputrain.spec import TrainingSpec
 
 FEW = 2
 """Up to so many jobs of a region are looked at one by one, which is the faster way to see their end."""
 FRESH_S = 1.0
-PAGE_COSTS_S = 1.1
-"""A page of a hundred jobs in each 1.1 s: 55 calls a minute, of 600 allowed for a region (2026-11-20), and a
-change among a thousand jobs is seen within 11 s."""
+PAGE_COSTS_S = 0.6
+"""A page of a hundred jobs in each 0.6 s: 100 calls a minute, of 600 allowed for a region (2026-11-20), and a
+change among a thousand jobs is in a list after 6 s."""
 FORGET_S = 120.0
 """A job that was not looked at for so long does not count among the many."""
 AT_ONCE = 4
@@ -136,13 +134,13 @@ class Looks:
 
     def _find(self, attempt: Attempt, *, is_of_many: bool) -> tuple[SeenJob, ...]:
         """The job that the record names, or else all of the attempt; others too where a list has them."""
-        region, resource = region_of(attempt), resource_of(self._jobs, attempt)
+        region, resource = region_of(attempt), self._jobs.resource_of(attempt)
         found: tuple[SeenJob, ...] = ()
         if is_of_many:
             found = tuple(self._listed(region).get(attempt.id, ()))
         if resource and not any(resource.endswith(f"/{one.number}") for one in found):
-            found += self._singly.get(resource, lambda: get(self._jobs, resource, attempt))
-        return found or find(self._jobs, attempt)  # what one call does not find, a list may show
+            found += self._singly.get(resource, lambda: self._jobs.get(resource, attempt))
+        return found or self._jobs.find(attempt)  # what one call does not find, a list may show
 
     def _listed(self, region: str) -> Living:
         return self._living.get(region, lambda: self._list(region))
@@ -169,7 +167,7 @@ class Looks:
     def _counting(self, attempt: Attempt, found: Sequence[SeenJob], holder: str) -> SeenJob:
         """The claim's holder; before there is one, the job of the record, else the one that lives."""
         if holder and not any(one.number == holder for one in found):
-            found = (*get(self._jobs, named(self._jobs, region_of(attempt), holder), attempt), *found)
+            found = (*self._jobs.get(self._jobs.named(region_of(attempt), holder), attempt), *found)
         return min(
             found, key=lambda one: (one.number != holder, one.resource != attempt.handle, one.has_ended)
         )
@@ -178,24 +176,23 @@ class Looks:
         plain, state = _plain(seen), state_of(seen)
         if state is State.SUCCEEDED and record.wanted is Wanted.RUN:
             if holder in ("", seen.number):  # an image that runs as it is claims nothing
-                return attrs.evolve(plain, exit_code=0)
+                return plain
             message = f"job {holder} of the same attempt has run, and is not there any more"
             return _failed(attrs.evolve(plain, state=State.FAILED), causes.VANISHED, message)
         documents, note = self._documents(record, seen)
         reported = first_cause(documents) or _stopped(documents)
         if state is State.FAILED:
             return self._failure(seen, plain, reported, note)
-        code = next((one[contract.R_EXIT_CODE] for one in documents if contract.R_EXIT_CODE in one), None)
         if state is State.EXPIRED:
             cause = causes.TIME_LIMIT if seen.started_at else causes.WAIT_LIMIT
-            return _failed(plain, cause, "; ".join(filter(None, (plain.detail, silence(documents)))), code)
+            return _failed(plain, cause, "; ".join(filter(None, (plain.detail, silence(documents)))))
         if state is State.SUCCEEDED:  # cancelled meanwhile: it leaves with 0 whether it was done or not
             if any(one.get(contract.R_STATE) == contract.STATE_DONE for one in documents):
-                return attrs.evolve(plain, exit_code=0)
+                return plain
             if holder and not documents and not self._is_late(seen):
                 return attrs.evolve(plain, state=None, detail="it has ended; its result is not there yet")
             plain = attrs.evolve(plain, state=State.CANCELLED, detail="it has left as it was cancelled")
-        return _failed(plain, causes.CANCELLED, plain.detail, code)
+        return _failed(plain, causes.CANCELLED, plain.detail)
 
     def _failure(self, seen: SeenJob, plain: Status, reported: Failure | None, note: str) -> Status:
         """Of a job that has failed: as its ranks reported, else as Vertex AI does."""
@@ -205,13 +202,7 @@ class Looks:
         failure = reported or failure_of(seen.error)
         if reported is None and note:
             failure = attrs.evolve(failure, message=f"{failure.message} ({note})")
-        return attrs.evolve(
-            plain,
-            cause=causes.of(failure.kind),
-            failure=failure,
-            detail=failure.message,
-            exit_code=failure.exit_code,
-        )
+        return attrs.evolve(plain, cause=causes.of(failure.kind), failure=failure, detail=failure.message)
 
     def saw_end_of(self, attempt_id: str) -> bool:
         """Whether an attempt was seen to be over, whatever its record says yet."""
@@ -225,7 +216,7 @@ class Looks:
         if seen.started_at is None and state_of(seen) not in (State.FAILED, State.SUCCEEDED):
             return [], ""
         try:
-            nodes = TrainingSpec.from_dict(record.spec).num_nodes
+            nodes = read_spec(record.spec, record.job_id).num_nodes
             reports = self._reports.read_all(record.job_id, _attempt(record).id, nodes)
             documents = [one.told.result for _, one in sorted(reports.items()) if one.told.result]
             is_empty = seen.started_at and not reports and logs.are_empty(self._jobs.access, seen)
@@ -246,37 +237,28 @@ class Reasons:
 
     def __init__(self, access: GoogleClient) -> None:
         self._access = access
-        self._since: Recent[str, float] = Recent()
-        self._read: Recent[str, tuple[float, str]] = Recent()
+        self._waits: Recent[str, tuple[float, float, str]] = Recent()
+        """Of each job: since when it was seen to wait, when its reason was read, and that."""
         self._turns = Pace(each_s=READ_S, now=access.now)
 
     def explain(self, seen: SeenJob, status: Status) -> Status:
         """The status, with the reason of a job that has waited for a while."""
         if status.state not in (*_WAITS, State.INTERRUPTED):
-            self._since.drop(seen.resource)
-            self._read.drop(seen.resource)
+            self._waits.drop(seen.resource)
             return status
-        reason = self._reason(seen) if self._is_overdue(seen) else ""
+        now = self._access.now()
+        since, read_at, reason = self._waits.get(seen.resource) or (now, 0.0, "")
+        # By Google's clock or by ours: either may be wrong, and this process may have come late.
+        waited_s = now - min(since, seen.created_at.timestamp() if seen.created_at else now)
+        again_s = max(READ_AGAIN_S, READ_S * len(self._waits))  # each of those that wait has its turn
+        if waited_s >= PATIENCE_S and not 0 <= now - read_at < again_s and self._turns.take("service"):
+            with contextlib.suppress(
+                AccessError, TransientError
+            ):  # without the right to read logs: the state
+                reason = logs.of_service(self._access, seen)
+            read_at = now
+        self._waits.put(seen.resource, (since, read_at, reason))
         return attrs.evolve(status, detail=f"{status.detail}: {reason}") if reason else status
-
-    def _is_overdue(self, seen: SeenJob) -> bool:
-        """By Google's clock or by ours: either may be wrong, and this process may have come late."""
-        now = self._access.now()
-        since = self._since.get(seen.resource)
-        if since is None:
-            since = self._since.put(seen.resource, now)
-        made = seen.created_at.timestamp() if seen.created_at else now
-        return max(now - since, now - made) >= PATIENCE_S
-
-    def _reason(self, seen: SeenJob) -> str:
-        now = self._access.now()
-        read_at, reason = self._read.get(seen.resource) or (None, "")
-        again_s = max(READ_AGAIN_S, READ_S * len(self._since))  # each of those that wait has its turn
-        if (read_at is not None and 0 <= now - read_at < again_s) or not self._turns.take("service"):
-            return reason
-        with contextlib.suppress(AccessError, TransientError):  # who may not read logs sees the state alone
-            reason = logs.of_service(self._access, seen)
-        return self._read.put(seen.resource, (now, reason))[1]
 
 
 def _attempt(record: JobRecord) -> Attempt:
@@ -307,11 +289,6 @@ def _plain(seen: SeenJob) -> Status:
         detail=_detail(seen, state),
         started_at=seen.started_at,
         ended_at=seen.ended_at,
-        raw={
-            "name": seen.resource,
-            "state": seen.state,
-            "error": {"code": seen.error_code, "message": seen.error},
-        },
     )
 
 
@@ -323,9 +300,9 @@ def _detail(seen: SeenJob, state: State | None) -> str:
     return "; ".join([words, *seen.links]) if state is State.RUNNING else words
 
 
-def _failed(plain: Status, cause: Cause, message: str, exit_code: int | None = None) -> Status:
+def _failed(plain: Status, cause: Cause, message: str) -> Status:
     failure = Failure(kind=cause.kind, message=message)
-    return attrs.evolve(plain, cause=cause, failure=failure, detail=message, exit_code=exit_code)
+    return attrs.evolve(plain, cause=cause, failure=failure, detail=message)
 
 
 def _stopped(documents: Sequence[Document]) -> Failure | None:

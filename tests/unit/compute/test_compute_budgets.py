@@ -60,5 +60,5 @@ def test_a_log_that_is_not_whole_is_told_however_well_the_job_ended(job):
     jobs.run()
     jobs.say(0, "ended", exit_code=0, result={**result("done", 0), "lost_lines": 2}, lost_lines=3)
     found = jobs.reconcile()
-    assert (found.state, found.status.exit_code) == (State.SUCCEEDED, 0)
+    assert found.state is State.SUCCEEDED
     assert found.status.detail == "5 lines of the log were lost: they could not be written"

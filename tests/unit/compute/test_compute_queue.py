@@ -92,7 +92,7 @@ def test_what_waits_for_no_record_is_listed_and_removed(cloud, jobs):
     (one,) = jobs.backend.machines("bert")
     told = (one.name, one.place, one.job_id, one.attempt, one.status)
     assert told == (f"bert-{attempt.id}", attempt.option.place, "bert", attempt.id, "QUEUE")
-    jobs.backend.remove([one])
+    jobs.backend.remove(one)
     assert jobs.left() == []
 
 

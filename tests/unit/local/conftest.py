@@ -13,7 +13,8 @@ from tests.unit.local.jobs import jobs_of
 def jobs(tmp_path):
     made = jobs_of(tmp_path / "jobs")
     yield made
-    made.backend.remove(made.backend.machines())
+    for one in made.backend.machines():
+        made.backend.remove(one)
 
 
 @pytest.fixture

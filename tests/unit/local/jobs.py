@@ -13,9 +13,8 @@ import attrs
 from gputrain.backends.local import Local
 from gputrain.jobstore import FolderStore, JobRecord, JobStore
 from gputrain.lifecycle import State
-from gputrain.orchestration.context import Context
-from gputrain.orchestration.launcher import reconcile, submit
-from gputrain.orchestration.look import look
+from gputrain.orchestration.launcher import act, submit
+from gputrain.orchestration.look import Context, look
 from gputrain.orchestration.options import draw, option_of
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
@@ -87,7 +86,7 @@ class Jobs:
         """The record of the job once it has ended, as each step of it is taken."""
 
         def has_ended():
-            found = reconcile(self.context, record.job_id).stored.record
+            found = act(self.context, look(self.context, record.job_id)).stored.record
             return found if found.has_ended else None
 
         return until(has_ended)

@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from gputrain.backends.local import Local, gpu_locks, offers
+from gputrain.backends.local import Local, offers, supervisor
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from tests.each import each
@@ -27,7 +27,7 @@ def machine(tmp_path, monkeypatch):
     def make(*names, script=None):
         uuids = [f"GPU-{secrets.token_hex(8)}" for _ in names]
         rows = [f"{i}, {uuid}, {name}, 24564" for i, (uuid, name) in enumerate(zip(uuids, names))]
-        monkeypatch.setattr("gputrain.backends.local.gpu_locks.FOLDER", str(tmp_path / "locks"))
+        monkeypatch.setattr("gputrain.backends.local.request.GPU_LOCKS", str(tmp_path / "locks"))
         (tmp_path / "bin").mkdir(exist_ok=True)
         program = tmp_path / "bin" / "nvidia-smi"
         program.write_text(script or "#!/bin/sh\ncat <<'END'\n" + "\n".join(rows) + "\nEND\n")
@@ -50,7 +50,8 @@ def gpu_jobs(tmp_path):
 
     yield make
     for one in made:
-        one.backend.remove(one.backend.machines())
+        for machine in one.backend.machines():
+            one.backend.remove(machine)
 
 
 @pytest.fixture
@@ -88,16 +89,16 @@ def test_of_each_card_all_is_read_and_what_cannot_be_read_is_left_out(machine):
 
 def test_gpus_are_allotted_to_all_nodes_or_to_none(tmp_path):
     locks, uuids = str(tmp_path / "locks"), ["GPU-a", "GPU-b", "GPU-c", "../GPU/d", "GPU-e"]
-    first = gpu_locks.allot(uuids, 2, 2, locks)
+    first = supervisor.allot(uuids, 2, 2, locks)
     assert first.nodes == (("GPU-a", "GPU-b"), ("GPU-c", "../GPU/d"))
     assert sorted(os.listdir(locks)) == ["GPU-a", "GPU-b", "GPU-c", "___GPU_d"]
     assert os.stat(locks).st_mode & 0o7777 == 0o1777
     assert {os.stat(os.path.join(locks, one)).st_mode & 0o7777 for one in os.listdir(locks)} == {0o644}
-    assert gpu_locks.allot(uuids, 1, 2, locks) is None
-    second = gpu_locks.allot(uuids, 1, 1, locks)  # the one that was free is free again
+    assert supervisor.allot(uuids, 1, 2, locks) is None
+    second = supervisor.allot(uuids, 1, 1, locks)  # the one that was free is free again
     assert second.nodes == (("GPU-e",),)
     first.close()
-    third = gpu_locks.allot(uuids, 1, 3, locks)
+    third = supervisor.allot(uuids, 1, 3, locks)
     assert third.nodes == (("GPU-a", "GPU-b", "GPU-c"),)
     for one in (first, second, third):
         one.close()
@@ -107,7 +108,7 @@ def test_a_lock_that_is_a_link_is_followed_nowhere(tmp_path):
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks" / "GPU-a").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        gpu_locks.allot(["GPU-a"], 1, 1, str(tmp_path / "locks"))
+        supervisor.allot(["GPU-a"], 1, 1, str(tmp_path / "locks"))
     assert not (tmp_path / "elsewhere").exists()
 
 

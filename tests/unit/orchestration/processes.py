@@ -14,7 +14,7 @@ from gputrain.backends.base import Backend, Bundle, LogPage, Request, Status
 from gputrain.errors import CapacityError, TransientError
 from gputrain.jobstore import FolderStore, JobRecord, JobStore
 from gputrain.lifecycle import State
-from gputrain.orchestration.context import Context
+from gputrain.orchestration.look import Context
 from gputrain.orchestration.options import option_of
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec

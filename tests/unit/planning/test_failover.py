@@ -12,7 +12,7 @@ from gputrain import (
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Scope
 from gputrain.planning import Candidate, Fact, Failover
-from gputrain.planning.attempts import Outcome, accepted, refused
+from gputrain.planning.attempts import Attempt, Outcome, refused
 from gputrain.planning.failover import (
     BLOCKED_FOR,
     LONGEST_REST,
@@ -98,7 +98,7 @@ def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_name
     assert following(after(plan=plan), NOW + BLOCKED_FOR, blocks) == ("compute", "us-central1-a")
     named = blocks.after(refused(plan[2], CapacityError("x", zones_available=(plan[0].place,)), NOW))
     assert following(after(plan=plan), NOW, named) == ("compute", "us-central1-a")
-    assert not blocks.after(accepted(PLAN[1], NOW)).until
+    assert not blocks.after(Attempt(candidate=PLAN[1], at=NOW, outcome=Outcome.ACCEPTED, answer="")).until
     for later, kept in ((BLOCKED_FOR / 2, 2), (BLOCKED_FOR, 1)):
         assert len(blocks.after(refused(plan[1], CapacityError("x"), NOW + later)).until) == kept
 

@@ -12,7 +12,7 @@ from gputrain.planning.attempts import refused
 from gputrain.planning.failover import StopReason
 from gputrain.quota import EVERYWHERE, LimitSource, QuotaReading, Verdict
 from gputrain.trainer import Plan
-from gputrain.trainer.no_placement import placement_error
+from gputrain.trainer.plan import placement_error
 from tests.each import each
 from tests.market import supply
 

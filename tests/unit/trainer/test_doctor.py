@@ -42,7 +42,7 @@ def test_without_a_spec_each_backend_is_asked_what_every_job_needs(world):
     assert looks.looked == (None, ())
     assert told(checks) == {
         ("compute", "bucket", "ok", "there", ""),
-        ("vertex", "preflight", "unknown", "this backend looks at nothing beforehand", ""),
+        ("vertex", "preflight", "unknown", "this backend checks nothing beforehand", ""),
     }
 
 

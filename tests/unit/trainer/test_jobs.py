@@ -111,7 +111,7 @@ def test_what_no_record_names_is_an_orphan_and_only_what_is_sure_is_removed_unas
         for name, attempt_id in (("mine", attempt), ("old", "a2345678"), ("unknown", ""))
     )  # fmt: skip
     removed = []
-    place.machines, place.remove = (lambda *_: (mine, old, unknown)), removed.extend
+    place.machines, place.remove = (lambda *_: (mine, old, unknown)), removed.append
     trainer = world.trainer(place)
     assert trainer.orphans() == (old, unknown)
     assert (trainer.clean_up(), trainer.clean_up([unknown]), trainer.clean_up([mine])) == (

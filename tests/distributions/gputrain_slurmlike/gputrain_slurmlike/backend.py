@@ -158,10 +158,9 @@ class Slurm(Backend):
             if one.parent.name.startswith(job_id) and (_is_held(one) or _agents_of(one))
         )  # fmt: skip
 
-    def remove(self, machines: Sequence[Machine]) -> None:
+    def remove(self, machine: Machine) -> None:
         """End what runs there."""
-        for one in machines:
-            _end(self._root / one.place / one.job_id / one.attempt)
+        _end(self._root / machine.place / machine.job_id / machine.attempt)
 
     def job_folder(self, job_id: str) -> str:
         """What the job keeps from attempt to attempt, in the shared folder."""
@@ -204,8 +203,6 @@ def _status(folder: Path, record: JobRecord) -> Status:
         failure=failure,
         started_at=_moment(started),
         ended_at=_moment(ended),
-        exit_code=code,
-        raw={"state": told},
     )
 
 
