@@ -82,7 +82,7 @@ def test_points_that_are_none_are_told_at_once(trainer, script, over, match):
 
 
 def test_a_record_whose_spec_cannot_be_read_names_what_it_cannot_read(trainer):
-    store = ExperimentStore(trainer.planner.home, "scan")
+    store = ExperimentStore(trainer.planner.stores[0].documents, "scan")
     spec = {"script": "train.py", "of_tomorrow": 1}
     store.change(lambda _: ExperimentRecord(name="scan", spec=spec))
     with pytest.raises(RecordError, match="of the experiment scan cannot be read") as caught:

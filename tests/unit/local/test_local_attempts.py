@@ -11,6 +11,7 @@ from gputrain.backends.local import backend, request as orders
 from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.jobstore import Wanted
 from gputrain.jobstore.record import draw_id
+from gputrain.orchestration.launcher import act
 from gputrain.orchestration.look import cancel, look
 from tests.unit.local.jobs import until
 
