@@ -4,10 +4,16 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 TIERS = ("check", "machines", "soak", "gpu")
 """A test below a folder of this name is run by `make` of that name; all others by `make test`."""
+
+
+SHARED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("busy", deadline=None, suppress_health_check=SHARED)
+settings.load_profile("busy")  # no law depends on how fast the machine is
 
 
 def tier_of(path):

@@ -11,7 +11,7 @@ from gputrain_emulator.clock import Clock
 TIMES = st.lists(st.integers(0, 50), max_size=20)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(whens=TIMES, steps=st.lists(st.integers(0, 20), max_size=6))
 def test_events_happen_in_order_each_at_its_own_time(whens: list[int], steps: list[int]) -> None:
     clock = Clock(start=0.0)

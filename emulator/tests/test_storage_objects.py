@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.buckets import Conditions, Objects
@@ -33,7 +33,7 @@ def status_of(call: Callable[[], object]) -> int:
     return refused.value.status
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(max_examples=60)
 @given(
     names=st.sets(st.text("ab/é", min_size=1, max_size=6), max_size=20),
     prefix=st.text("ab/", max_size=2),

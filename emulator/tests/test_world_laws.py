@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import gputrain_emulator
 from emulator.tests.compute import ZONE, P
@@ -111,7 +111,7 @@ def check(cloud: Cloud) -> None:
         assert counts["create", vm] - ended == (vm in {known.path for known in alive})
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(steps=st.lists(STEPS, max_size=14))
 @example(steps=[("insert", "a", "DELETE"), ("expire", "a"), ("maintain", "a")])
 @example(steps=[("insert", "a", "DELETE"), ("advance", 20), ("host_error", "a")])

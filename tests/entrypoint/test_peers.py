@@ -91,7 +91,7 @@ def test_a_run_begins_once_all_are_there(job):
 ORDERS = st.lists(st.integers(0, NODES - 1), max_size=4)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(ORDERS, st.permutations(range(NODES)), st.booleans())
 def test_whichever_nodes_are_started_again_all_end_in_one_run(tmp_path_factory, again, order, is_waited):
     """Vertex AI restarts one worker, or then all of them."""

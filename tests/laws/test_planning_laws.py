@@ -24,7 +24,7 @@ specs = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(fields=specs, service=st.sampled_from(SERVICES))
 def test_every_shape_on_offer_ends_in_exactly_one_of_the_two_lists(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)
@@ -42,7 +42,7 @@ def test_every_shape_on_offer_ends_in_exactly_one_of_the_two_lists(fields, servi
     assert len(kept) + len(found.refusals) - refused_requests == len(shapes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(fields=specs, service=st.sampled_from(SERVICES))
 def test_no_candidate_costs_more_than_max_cost(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)

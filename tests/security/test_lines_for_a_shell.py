@@ -59,7 +59,7 @@ def test_an_image_is_named_as_engines_name_it(image):
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=30)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(TEXTS, max_size=4), st.dictionaries(st.sampled_from(["A", "B"]), TEXTS))
 def test_a_file_for_gcloud_says_every_letter_and_its_command_no_more(words, env):
     container = {"imageUri": "i", "command": words, "env": [{"name": k, "value": v} for k, v in env.items()]}

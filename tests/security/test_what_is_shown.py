@@ -130,7 +130,7 @@ def test_no_text_in_a_picture_commands_a_terminal_or_builds_anything_in_a_page()
         assert escapes(text, pictures) == set()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(HOSTILE)
 def test_log_lines_keep_their_colour_and_nothing_else(text):
     out = Screen()
@@ -141,7 +141,7 @@ def test_log_lines_keep_their_colour_and_nothing_else(text):
     assert last in ([], ["\x1b[0m"]), "a colour ends with its line"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(HOSTILE)
 def test_a_document_for_programs_says_the_same_and_commands_nothing(text):
     out = io.StringIO()

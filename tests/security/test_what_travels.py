@@ -5,7 +5,7 @@ import subprocess
 import tarfile
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Trainer
@@ -120,7 +120,7 @@ _PATHS = (
 
 
 @pytest.mark.check  # two processes an example
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(st.lists(_GLOBS, min_size=1, max_size=4), st.sampled_from(["", "x/", "x/y/"]))
 @example(["*", "!a/", "!a"], "")
 @example(["a/*", "!a/b"], "")

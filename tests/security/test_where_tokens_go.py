@@ -77,7 +77,7 @@ def test_a_jobs_name_leads_no_token_to_another_host(place, monkeypatch):
     assert asked == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.sampled_from(["http://", "https://", "127.0.0.1", "evil.example", "@", "\\", "#", "?", "/", ":80",

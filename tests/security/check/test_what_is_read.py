@@ -135,7 +135,7 @@ def the_bill_is_seen(world):
 
 
 @pytest.mark.parametrize("what", ["status", "log"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(DOCUMENTS)
 def test_a_guest_can_write_nothing_that_ends_whoever_looks(world, what, content):
     for name in ("runs", "gone"):
@@ -144,7 +144,7 @@ def test_a_guest_can_write_nothing_that_ends_whoever_looks(world, what, content)
     the_bill_is_seen(world)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(DOCUMENTS)
 def test_a_record_that_is_none_hides_no_other_job(world, content):
     record = world.objects("runs")["record"]
@@ -157,7 +157,7 @@ def test_a_record_that_is_none_hides_no_other_job(world, content):
         world.put(record, kept)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.one_of(VALUES.map(json.dumps), st.text(max_size=40)), max_size=5))
 def test_no_line_of_a_log_is_too_strange_for_metrics(values):
     metrics = Metrics.read(f"GPUTRAIN_METRIC {value}" for value in values)
@@ -184,7 +184,7 @@ FILES = (
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(FILES), st.one_of(DOCUMENTS, st.sampled_from(NO_LISTS)))
 @example(FILES[0], NO_LISTS[0])
 @example(FILES[-1], b"[" * 100_000)

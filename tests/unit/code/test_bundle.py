@@ -60,7 +60,7 @@ def test_the_same_files_make_the_same_bytes_wherever_and_whenever(tmp_path):
     assert pack(one).name != pack(other).name
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,3}(/[a-z]{1,3})?\.[ab]", fullmatch=True), st.binary(max_size=50), max_size=6

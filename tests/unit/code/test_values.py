@@ -5,7 +5,7 @@ import re
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain.code.function import CannotTravel, expression
 from tests.each import each
@@ -32,7 +32,7 @@ def again(value):
     return eval(expression(value), hidden)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(PLAIN)
 def test_plain_values_are_made_again(value):
     made = again(value)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from gputrain.google import (
     filter_text,
@@ -12,13 +12,11 @@ from gputrain.google import (
 )
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_has_a_label(text):
     assert re.fullmatch(r"[a-z0-9_-]{0,63}", label_value(text))
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_different_texts_have_different_labels(one, other):
     assert (label_value(one) == label_value(other)) == (one == other)
@@ -30,7 +28,6 @@ def test_a_label_stays_what_it_was_or_no_job_is_found_again():
     assert our_labels("bert", {})["gputrain-name"] == "bert"
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_nothing_in_a_text_ends_the_quotes_of_a_filter(text):
     quoted = filter_text(text)

@@ -65,7 +65,7 @@ def test_a_line_of_this_moment_waits_for_lines_that_may_come_before_it(tmp_path,
     assert messages(path) == ["now"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     nodes=st.lists(st.lists(st.integers(0, 50), max_size=30).map(sorted), min_size=1, max_size=3),
     cuts=st.lists(st.integers(0, 400), max_size=5),

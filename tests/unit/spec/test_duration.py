@@ -2,7 +2,7 @@ import math
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from gputrain import SpecError
 from gputrain.spec import format_duration, parse_duration
@@ -27,7 +27,6 @@ def test_anything_else_is_refused(bad):
         parse_duration(bad)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**7) | st.just(timedelta.max.days * 86_400))
 def test_what_is_written_is_read_back(seconds):
     assert parse_duration(format_duration(timedelta(seconds=seconds))) == timedelta(seconds=seconds)
