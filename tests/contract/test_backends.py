@@ -16,13 +16,13 @@ RAISE = """
 import os, time
 if os.environ["RANK"] == "3":
     raise ValueError("shard 3 is torn")
-time.sleep(60)
+time.sleep(600)
 """
 CRASH = """
 import os, signal, time
 if os.environ["RANK"] == "1":
     os.kill(os.getpid(), signal.SIGSEGV)
-time.sleep(60)
+time.sleep(600)
 """
 COUNT = """
 import os, time

@@ -20,7 +20,7 @@ time.sleep(2)
 print("later", os.environ["RANK"], flush=True)
 if os.environ["RANK"] == "1":
     raise ValueError("shard 1 is torn")
-time.sleep(60)
+time.sleep(600)
 """
 KEY = "one-of-a-kind"
 FOLLOWS = """

@@ -31,7 +31,7 @@ def script(tmp_path):
 def failed(script):
     trainer = Trainer(Local(gpus=0))
     job = trainer.submit(script(FAILS), name="bert", nproc_per_node=2, labels={"team": "nlp"})
-    job.wait(timeout=60)
+    job.wait()
     return job
 
 
@@ -92,13 +92,13 @@ def test_a_job_in_the_usual_folder_has_a_short_name(failed, tmp_path):
     assert failed.uri == f"gputrain://local/{failed.id}"
     other = Trainer(Local(gpus=0, root=tmp_path / "jobs")).submit(["/bin/true"])
     assert str(tmp_path.name) in other.uri
-    assert gputrain.attach(other.uri).wait(timeout=60) is State.SUCCEEDED
+    assert gputrain.attach(other.uri).wait() is State.SUCCEEDED
 
 
 def test_jobs_are_found_by_state_labels_and_time(failed):
     trainer = Trainer(Local(gpus=0))
     other = trainer.submit(["/bin/true"], labels={"team": "vision", "kind": "test"})
-    other.wait(timeout=60)
+    other.wait()
     assert trainer.jobs(state="failed") == trainer.jobs(state=State.FAILED) == [failed]
     assert trainer.jobs(state=["failed", "succeeded"], labels={"team": "vision"}) == [other]
     assert trainer.jobs(state=(one for one in ["failed"])) == [failed]
@@ -132,7 +132,7 @@ def test_one_key_with_another_spec_is_a_conflict_and_no_job(script, changes, fie
     assert "s3cret" not in str(caught.value)
     assert trainer.jobs() == [first]
     assert trainer.submit(path, idempotency_key="k", nproc_per_node=2) == first
-    first.wait(timeout=60)
+    first.wait()
 
 
 def test_a_checkout_elsewhere_is_no_other_spec(tmp_path):

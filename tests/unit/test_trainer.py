@@ -76,7 +76,7 @@ def test_a_plan_is_submitted_once_however_often_and_under_a_key_as_any_submit(tr
     keyed = planned.submit(idempotency_key="monday")
     assert keyed.uri == trainer.submit(hello, nproc_per_node=1, idempotency_key="monday").uri
     for job in trainer.jobs():
-        job.wait(timeout=60)
+        job.wait()
     assert len(trainer.jobs()) == 2
 
 

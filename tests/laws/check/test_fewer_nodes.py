@@ -63,7 +63,7 @@ def test_a_gang_that_loses_a_node_for_good_goes_on_with_fewer_from_its_checkpoin
     cloud.preempt(job.machines[1])  # the place of the other is free once it has been deleted
 
     shrunk = trainer_in(cloud).attach(job.uri)  # another process, which shrinks the gang
-    result = shrunk.result(timeout=300)
+    result = shrunk.result()
 
     assert (result.state, result.attempt) == (State.SUCCEEDED, 1)
     assert shrunk.candidate.num_nodes == 1

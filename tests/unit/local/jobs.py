@@ -139,7 +139,7 @@ class Jobs:
     def kill(self, record, words, number=signal.SIGKILL):
         os.kill(self.one_of(record, words), number)
 
-    def none_left(self, record, within_s=10.0):
+    def none_left(self, record, within_s=PATIENCE_S):
         """Whether all processes of a job are gone, or go within so long."""
         end = time.monotonic() + within_s
         while left := self.processes(record):

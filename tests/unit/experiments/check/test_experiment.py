@@ -24,16 +24,14 @@ def losses(lr, seed=0):
 
 
 def test_another_process_or_another_day_takes_it_up_and_adds_what_is_missing(trainer, script):
-    first = trainer.map(script, gputrain.grid(lr=[0.1, 0.2]), name="scan").wait(timeout=120)
-    again = (
-        Trainer(Local(gpus=0)).map(script, gputrain.grid(lr=[0.1, 0.2, 0.3]), name="scan").wait(timeout=120)
-    )
+    first = trainer.map(script, gputrain.grid(lr=[0.1, 0.2]), name="scan").wait()
+    again = Trainer(Local(gpus=0)).map(script, gputrain.grid(lr=[0.1, 0.2, 0.3]), name="scan").wait()
     assert [job.id for job in again.jobs][:2] == [job.id for job in first.jobs]
     assert len(trainer.jobs()) == 3
-    named = trainer.experiment("scan").wait(timeout=60)
+    named = trainer.experiment("scan").wait()
     assert [job.point for job in named.jobs] == [{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}]
     narrow = trainer.map(script, [{"lr": 0.2}], name="scan")
-    assert [job.id for job in narrow.wait(timeout=60).jobs] == [first.jobs[1].id]
+    assert [job.id for job in narrow.wait().jobs] == [first.jobs[1].id]
     assert len(trainer.jobs()) == 3
     with pytest.raises(JobLostError, match="no experiment other"):
         trainer.experiment("other")
@@ -51,12 +49,12 @@ os.unlink(held)
     scan = trainer.map(
         str(path), gputrain.grid(n=range(4)), name="one", max_parallel=1, arguments=lambda _: []
     )
-    assert [one.error for one in scan.results(timeout=120)] == [None] * 4
+    assert [one.error for one in scan.results()] == [None] * 4
 
 
 def test_a_function_gets_its_point_as_keyword_arguments(trainer):
     scan = trainer.map(losses, gputrain.grid(lr=[0.5, 0.25]), name="functions")
-    assert [one.result.metrics.last["loss"] for one in scan.results(timeout=120)] == [0.5, 0.25]
+    assert [one.result.metrics.last["loss"] for one in scan.results()] == [0.5, 0.25]
     assert trainer.run(functools.partial(losses, 0.5, seed=2)).metrics.last["loss"] == 2.5
     assert len({job.spec.args for job in scan.jobs}) == 2
     found = Trainer(Local(gpus=0)).experiment("functions")
@@ -71,10 +69,7 @@ def test_a_caller_says_how_a_point_is_told(trainer, tmp_path):
         str(path), [{"lr": 3e-4, "on": True}], name="words", arguments=lambda point: [f"lr={point['lr']}"]
     )
     plain = trainer.map(str(path), [{"lr": 3e-4, "on": True, "off": None}], name="plain", args=["fit"])
-    told = [
-        next(line.message for line in one.wait(timeout=60).jobs[0].logs(grep="words"))
-        for one in (scan, plain)
-    ]
+    told = [next(line.message for line in one.wait().jobs[0].logs(grep="words")) for one in (scan, plain)]
     assert told == ["words lr=0.0003", "words fit --lr 0.0003 --on true"]
 
 
@@ -89,13 +84,13 @@ def test_a_wait_that_is_too_short_or_stopped_leaves_the_jobs(trainer, tmp_path):
     with pytest.raises(StoppedError):
         scan.wait(stop=stop)
     scan.cancel()
-    scan.wait(timeout=60)
+    scan.wait()
 
 
 def test_any_jobs_can_be_compared(trainer, script):
     jobs = [trainer.submit(script, args=["--lr", rate], name="bert") for rate in ("0.1", "0.2")]
     for job in jobs:
-        job.wait(timeout=60)
+        job.wait()
     found = gputrain.compare(jobs)
     assert found.best("loss") is jobs[0]
     assert [one["point"]["args"] for one in found.to_dicts()] == [["--lr", "0.1"], ["--lr", "0.2"]]
@@ -125,7 +120,7 @@ for step, loss in enumerate((0.1, sys.argv[2])):
     print('GPUTRAIN_METRIC {"step": %d, "loss": %s}' % (step, loss), flush=True)
 """)
     scan = trainer.map(str(script), [{"last": "NaN"}, {"last": 0.5}, {"last": "-Infinity"}], name="scan")
-    scan.wait(timeout=120)
+    scan.wait()
     assert scan.best("loss").point == {"last": 0.5}
     assert [one["metrics"]["loss"] for one in scan.to_dicts()] == [None, 0.5, None]
     shown = str(scan)
@@ -136,7 +131,7 @@ for step, loss in enumerate((0.1, sys.argv[2])):
 
 def test_a_frame_has_a_row_a_point(trainer, script):
     pandas = pytest.importorskip("pandas")
-    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0]), name="scan").wait(timeout=120)
+    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0]), name="scan").wait()
     frame = scan.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame["params.lr"]) == [0.5, 3.0]
@@ -165,7 +160,7 @@ def test_a_driver_killed_at_any_moment_and_run_again_makes_each_point_once(train
     assert again.returncode == 0
     jobs = trainer.jobs()
     assert len(jobs) == 12
-    assert all(job.wait(timeout=60) == "succeeded" for job in jobs)
+    assert all(job.wait() == "succeeded" for job in jobs)
 
 
 ABORTED = """
@@ -230,7 +225,7 @@ if sys.argv[2] != "0" and os.path.exists({str(broken)!r}):
 
 
 def test_one_page_holds_the_whole_experiment(trainer, script, tmp_path):
-    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0], seed=[0, 1]), name="scan").wait(timeout=120)
+    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0], seed=[0, 1]), name="scan").wait()
     scan.save_html(tmp_path / "scan.html")
     page = (tmp_path / "scan.html").read_text()
     assert page.count("<tr>") == 5

@@ -25,7 +25,7 @@ CLIENT = """
 from gputrain import Local, Trainer
 
 job = Trainer(Local(gpus=0)).submit("train.py", num_nodes=2, nproc_per_node=1)
-job.result(timeout=120)
+job.result()
 print(sorted(line.message for line in job.logs() if line.rank is not None))
 """
 SCRIPT = """

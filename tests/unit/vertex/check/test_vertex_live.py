@@ -11,6 +11,7 @@ from gputrain.google import GoogleClient
 from gputrain.google.storage import BucketPrefix, upload
 from gputrain_emulator.iam import Accounts
 from gputrain_emulator.vertex import Vertex
+from tests.patience import PATIENCE_S
 from tests.unit.vertex.check.live import WAIT_FOR_GO
 
 
@@ -43,7 +44,7 @@ def go(cloud):
 
 
 def until(job, holds):
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + PATIENCE_S
     while not holds():
         job.refresh()
         job.supervise()
@@ -92,7 +93,7 @@ def test_a_secret_is_read_in_the_container_and_seen_nowhere_else(cloud, tmp_path
     reference = f"secret://projects/{cloud.project}/secrets/wandb/versions/latest"
     job = Trainer(make(cloud)).submit(str(script), gpu="L4:1", secrets={"KEY": reference})
     with pytest.raises(JobFailedError) as failed:
-        job.result(timeout=60)
+        job.result()
     (line,) = said(job, "hash")
     assert hashlib.sha256(secret.encode()).hexdigest() in line.message
     (theirs,) = cloud.world.part(Vertex).jobs.values()
@@ -115,6 +116,6 @@ def test_a_secret_that_is_not_there_is_named_and_nothing_runs(cloud, script):
     reference = f"secret://projects/{cloud.project}/secrets/none/versions/1"
     job = Trainer(make(cloud)).submit(script, gpu="L4:1", secrets={"KEY": reference})
     with pytest.raises(JobFailedError):
-        job.result(timeout=60)
+        job.result()
     assert any("secrets/none/versions/1:access" in line.message for line in job.logs())
     assert not said(job, "rank")
