@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -176,6 +177,55 @@ def read_line(text: str, node_rank: int) -> LogLine:
         severity=str(fields.get("severity", "INFO")).upper(),
         time=moment_of(fields.get("time")),
     )
+
+
+@attrs.frozen
+class LoggedLine:
+    """One line of a node's log, and where it stands."""
+
+    moment: float
+    """Seconds since 1970; never before the entry above it, so that no node's lines change their order."""
+    node_rank: int
+    end: int
+    """Offset in the node's log after this line."""
+    line: LogLine
+
+
+@attrs.frozen
+class Tail:
+    """What one node wrote beyond a cursor, or a bounded part of it."""
+
+    entries: tuple[LoggedLine, ...] = ()
+    has_more: bool = False
+
+    @classmethod
+    def of(cls, data: bytes, node_rank: int, offset: int, latest: float, *, has_more: bool = False) -> Tail:
+        """That of a part of a log which begins at an offset.
+
+        Args:
+            latest: a stamp beyond it is of a clock that is off: a node's may be, by hours, and a rank may
+                stamp its lines itself. Such a line stands where the one before it does.
+        """
+        entries, moment = [], 0.0
+        for raw in io.BytesIO(data):
+            offset += len(raw)
+            line = read_line(raw.rstrip(b"\n").decode("utf-8", "backslashreplace"), node_rank)
+            stamp = line.time.timestamp() if line.time else 0.0
+            moment = max(moment, stamp) if stamp <= latest else moment
+            entries.append(LoggedLine(moment, node_rank, offset, line))
+        return cls(tuple(entries), has_more)
+
+
+def merged(tails: Sequence[Tail], settled: float) -> list[LoggedLine]:
+    """The entries of all nodes that may be shown, in the order of time, none held up by a clock that is off.
+
+    Args:
+        settled: until when nothing is under way any more, in seconds since 1970.
+    """
+    # Beyond the last line read of a node that has more, another node's lines would come too early.
+    known = min([settled, *(tail.entries[-1].moment for tail in tails if tail.has_more and tail.entries)])
+    found = [one for tail in tails for one in tail.entries if one.moment <= known]
+    return sorted(found, key=lambda one: (one.moment, one.node_rank, one.end))
 
 
 def of_agents(spec: TrainingSpec) -> dict[str, str]:

@@ -14,9 +14,8 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.agent_reports import Status as Told, read
+from gputrain.backends.agent_reports import Status as Told, Tail, merged, read
 from gputrain.backends.base import LogPage
-from gputrain.backends.log_merge import Tail, merged
 from gputrain.concurrency import gather
 from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
 from gputrain.google import Objects

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib.machinery
 import importlib.util
 import inspect
 import itertools
@@ -20,6 +19,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
 from types import MappingProxyType
 
 import attrs
@@ -302,22 +302,14 @@ def _module(spec: TrainingSpec, folder: str, installed: bool) -> str:
 
 def _is_module(name: str, folder: str, installed: bool) -> bool:
     """Whether ``python -m name``, started in the folder, finds something to run. Nothing is imported."""
-    top, *rest = name.split(".")
-    if _can_run([folder], [top, *rest]):
-        return True
-    found = importlib.util.find_spec(top) if installed and top not in ("__main__", "") else None
-    if found is None:
-        return False
-    if found.submodule_search_locations is None:
-        return not rest
-    return _can_run(list(found.submodule_search_locations), rest or ["__main__"])
-
-
-def _can_run(folders: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether one of the folders holds that module, or that package with a ``__main__``."""
-    paths = [os.path.join(folder, *parts) for folder in folders]
-    stems = [*paths, *(os.path.join(path, "__main__") for path in paths)]
-    return any(os.path.isfile(stem + end) for stem in stems for end in importlib.machinery.all_suffixes())
+    importlib.invalidate_caches()
+    parts, path = name.split("."), [folder, *(sys.path if installed else ())]
+    for number, part in enumerate([*parts, "__main__"], start=1):
+        found = PathFinder.find_spec(part, path)
+        if found is None or found.submodule_search_locations is None:
+            return found is not None and number >= len(parts)
+        path = list(found.submodule_search_locations)
+    return False
 
 
 def _command(spec: TrainingSpec, folder: str, installed: bool) -> tuple[str, ...]:

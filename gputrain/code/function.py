@@ -16,7 +16,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
 from inspect import getattr_static
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -261,16 +260,13 @@ class CannotTravel(Exception):
 def expression(value: object) -> str:
     """An expression that makes an equal value, whatever names stand around it.
 
-    Modules and builtins are called where no name of the user's hides them: beside ``from datetime import
-    datetime``, ``datetime.timedelta`` is an AttributeError.
+    Modules and builtins are called where no name of the user's hides them.
 
     Raises:
         CannotTravel: the value is bound to this process, or too large.
 
     >>> expression({"lr": 3e-4, "betas": (0.9, 0.999)})
     "{'lr': 0.0003, 'betas': (0.9, 0.999)}"
-    >>> expression(timedelta(hours=1))
-    "__import__('datetime').timedelta(seconds=3600)"
     """
     try:
         text = _write(value)
@@ -297,27 +293,15 @@ def _float(value: float) -> str:
     return repr(value) if math.isfinite(value) else f"__import__('builtins').float({str(value)!r})"
 
 
-def _path(path: pathlib.PurePath) -> str:
-    """A path of this machine's kind is one of the other machine's kind there: Linux makes no WindowsPath."""
-    if isinstance(path, pathlib.Path):
-        return f"__import__('pathlib').Path({path.as_posix()!r})"
-    return f"__import__('pathlib').{type(path).__name__}({str(path)!r})"
-
-
 _WRITERS: dict[type, Callable[[Any], str]] = {
     **dict.fromkeys((type(None), bool, int, str, bytes), repr),
-    type(...): lambda _: "...",
     float: _float,
-    complex: lambda it: f"__import__('builtins').complex({_float(it.real)}, {_float(it.imag)})",
     list: lambda it: f"[{_parts(it)}]",
     tuple: lambda it: f"({_parts(it)}{',' * (len(it) == 1)})",
     dict: lambda it: "{" + ", ".join(f"{_write(key)}: {_write(one)}" for key, one in it.items()) + "}",
     set: lambda it: f"{{{', '.join(sorted(map(_write, it))) or '*()'}}}",
     frozenset: lambda it: f"__import__('builtins').frozenset([{', '.join(sorted(map(_write, it)))}])",
-    range: lambda it: f"__import__('builtins').{it!r}",
-    timedelta: lambda it: f"__import__('datetime').{repr(it).removeprefix('datetime.')}",
     re.Pattern: lambda it: f"__import__('re').compile({it.pattern!r}, {int(it.flags)})",
-    **dict.fromkeys(
-        (pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath), _path
-    ),
+    # A path of this machine's kind is one of the other machine's kind there: Linux makes no WindowsPath.
+    type(pathlib.Path()): lambda it: f"__import__('pathlib').Path({it.as_posix()!r})",
 }

@@ -18,13 +18,14 @@ import shutil
 import threading
 import time
 import warnings
-from typing import Any, Callable, NamedTuple, Tuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from gputrain.ddp.errors import CheckpointError
 from gputrain.ddp.process_group import Peers
 from gputrain.ddp.report import notice
 
-Path = Tuple[Any, ...]
+Path = tuple[Any, ...]
 """Keys and indices from the root of a state to one value."""
 
 MARKER = ".metadata"

@@ -7,8 +7,9 @@ import os
 import signal
 import threading
 import zlib
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, NamedTuple
 
 from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract

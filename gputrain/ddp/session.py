@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from gputrain.ddp import data, report, state, wrap
 from gputrain.ddp.checkpoints import Checkpoints

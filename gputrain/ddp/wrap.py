@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from gputrain.ddp.errors import SessionError
 from gputrain.ddp.process_group import Peers

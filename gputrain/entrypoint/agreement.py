@@ -6,15 +6,14 @@ them runs any more.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from . import contract, hang
 from .failures import Loss, exit_code_of, first_cause, is_symptom, job_result
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+Document = dict[str, Any]
 
-    Document = dict[str, Any]
 
 UNASKED = (
     "a rank left with exit code 75, which says that it was asked to stop and has saved, and nobody had "

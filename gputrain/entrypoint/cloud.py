@@ -13,10 +13,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 REPEATED = (408, 425, 429, 500, 502, 503, 504)
 """The answers after which a call is made again, as where none came."""

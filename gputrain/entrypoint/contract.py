@@ -6,29 +6,25 @@ One row per fact and nothing else here: backends write these names, the agent an
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Dict, Optional, Tuple
-
-ENVIRONMENT: Dict[str, Tuple[Optional[str], str, str]] = {}
+ENVIRONMENT: dict[str, tuple[str | None, str, str]] = {}
 """Variable the agent reads -> (flag that overrides it, default, meaning)."""
 
-RANK_ENVIRONMENT: Dict[str, str] = {}
+RANK_ENVIRONMENT: dict[str, str] = {}
 """Variable the agent gives to every rank, beside torchrun's own -> meaning."""
 
-EXIT_CODES: Dict[int, str] = {}
+EXIT_CODES: dict[int, str] = {}
 """Exit code of the agent -> meaning. Any other is the first failing rank's own (128 + n for signal n)."""
 
-RESULT_FIELDS: Dict[str, str] = {}
+RESULT_FIELDS: dict[str, str] = {}
 """Field of the result document -> meaning."""
 
-CAUSE_FIELDS: Dict[str, str] = {}
+CAUSE_FIELDS: dict[str, str] = {}
 """Field of the document's ``cause`` -> meaning."""
 
-CAUSE_KINDS: Dict[str, str] = {}
+CAUSE_KINDS: dict[str, str] = {}
 """Value of the cause's ``kind`` -> meaning."""
 
-STATES: Dict[str, str] = {}
+STATES: dict[str, str] = {}
 """Value of the document's ``state`` -> meaning."""
 
 
@@ -38,7 +34,7 @@ def _env(name: str, default: str, meaning: str, has_flag: bool = True) -> str:
     return name
 
 
-def _row(table: Dict[str, str], name: str, meaning: str) -> str:
+def _row(table: dict[str, str], name: str, meaning: str) -> str:
     table[name] = meaning
     return name
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import re
 import socket
-from typing import TYPE_CHECKING, Any, Dict, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from . import contract
+from .ranks import Rank
 
-if TYPE_CHECKING:
-    from .ranks import Rank
-
-Cause = Dict[str, Any]
+Cause = dict[str, Any]
 
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?")
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any, Dict, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from . import contract
 from .failures import node_cause
+from .logs import LogForwarder
 
-if TYPE_CHECKING:
-    from .logs import LogForwarder
-
-Standing = Dict[str, Any]
+Standing = dict[str, Any]
 
 UNKNOWN = "no rank could be asked where it stands: none is run by Python, or all are stuck in the kernel"
 

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import socket
-from typing import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 SMALL_SHM = 1 << 30
 """Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
@@ -34,8 +34,8 @@ def cpu_count() -> int:
     """How many CPUs this process may use, in whole numbers."""
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    limit = _read("/sys/fs/cgroup/cpu.max").split() or [
-        _read(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period")
+    limit = read_text("/sys/fs/cgroup/cpu.max").split() or [
+        read_text(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period")
     ]
     is_limited = len(limit) == 2 and all(one.isdecimal() and int(one) for one in limit)
     return max(1, min(cpus, int(limit[0]) // int(limit[1]))) if is_limited else cpus
@@ -70,19 +70,19 @@ def full_disk(paths: Iterable[str]) -> str:
 def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> int | None:
     """How often the kernel has killed for memory, in this container or else on this machine."""
     files = [f"{root}/memory.events", f"{root}/memory/memory.oom_control", f"{proc}/vmstat"]
-    for line in _read(f"{proc}/self/cgroup").splitlines():
+    for line in read_text(f"{proc}/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "" and path != "/":
             files.insert(0, f"{root}{path}/memory.events")
         if controllers == "memory" and path != "/":
             files.insert(0, f"{root}/memory{path}/memory.oom_control")
-    found = (re.search(r"^oom_kill (\d+)", _read(path), re.MULTILINE) for path in files)
+    found = (re.search(r"^oom_kill (\d+)", read_text(path), re.MULTILINE) for path in files)
     return next((int(one[1]) for one in found if one), None)
 
 
 def is_on_google(environ: Mapping[str, str], product: str = "/sys/class/dmi/id/product_name") -> bool:
     """Whether a metadata server is worth asking."""
-    return bool(environ.get("GCE_METADATA_HOST")) or _read(product).startswith("Google")
+    return bool(environ.get("GCE_METADATA_HOST")) or read_text(product).startswith("Google")
 
 
 def children_of(parent: int) -> list[int]:
@@ -126,7 +126,7 @@ def _processes() -> list[int]:
 
 def _stat(pid: int) -> list[str]:
     """State, parent, process group, session and the rest of what the kernel tells of a process."""
-    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""]
+    return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""]
 
 
 def state_of(pid: int) -> str:
@@ -145,7 +145,7 @@ def began(pid: int) -> str:
 
 def catches(pid: int, number: int) -> bool:
     """Whether a process has a handler for a signal."""
-    found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    found = re.search(r"^SigCgt:\s*([0-9a-f]+)", read_text(f"/proc/{pid}/status"), re.MULTILINE)
     return bool(found and int(found.group(1), 16) >> (number - 1) & 1)
 
 
@@ -170,7 +170,7 @@ def interface_of(address: str) -> str:
 
 def uses_torch(pid: int) -> bool:
     """Whether a process has loaded torch; never on macOS."""
-    return "libtorch" in _read(f"/proc/{pid}/maps")
+    return "libtorch" in read_text(f"/proc/{pid}/maps")
 
 
 def program_of(pid: int) -> str:
@@ -180,14 +180,22 @@ def program_of(pid: int) -> str:
     return ""
 
 
-def put(path: str, text: str) -> None:
+def put(path: str, data: bytes | str, mode: int = 0o666) -> None:
     """Write a file that appears whole or not at all."""
-    with open(path + "-new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(path + "-new", path)
+    folder, name = os.path.split(path)
+    fresh = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.new")  # threads, too, may write the same
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
 
 
-def _read(path: str) -> str:
+def read_text(path: str) -> str:
+    """A file of the kernel's; empty where there is none."""
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         return file.read().strip()
     return ""

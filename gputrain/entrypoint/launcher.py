@@ -1,46 +1,29 @@
-"""The ranks of this node: what each is started with, and all of them started, asked to stop, killed, reaped.
-
-It also says which network NCCL took between nodes, with a warning where it is not the planned one. A plugin
-that is missing is no error to NCCL: it goes by sockets, many times slower. It says so in its debug output
-only, so one rank of each node writes that into a file of ours, unless the user asks for it.
-"""
+"""The ranks of this node: what each is started with, how they are asked to stop, killed and reaped."""
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
-import re
 import shutil
 import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from . import contract, host, processes
-from .addresses import in_brackets
 from .failures import explain, node_cause
+from .logs import LogForwarder
+from .network import in_brackets
+from .options import Options
 from .ranks import Rank
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+Document = dict[str, Any]
 
-    from .logs import LogForwarder
-    from .options import Options
-
-    Document = dict[str, Any]
 
 _START = "sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.rank import main; main()"
-
-NET_EVERY_S = 5.0
-_MOST_BYTES = 1 << 20
-"""Of each file of NCCL's that is read: the line comes with the first communicator."""
-
-_SAYS = re.compile(rb"NCCL INFO (?:Using network|Assigned NET plugin) ([A-Za-z0-9_.-]+)")
-"""Source: NCCL's src/plugin/net.cc of 2.18 to 2.28, and recorded runs."""
 
 PROFILE_S = 60.0
 """How long such a script may take."""
@@ -192,50 +175,14 @@ def error_folder(results: str) -> str:
     It lies in the job's own, where there is one, and goes with that though the agent be killed.
     """
     name = f"{contract.ERROR_FOLDER}{os.getpid()}-{os.urandom(6).hex()}"
-    if results:
-        path = os.path.join(os.path.abspath(results), name)
-        with contextlib.suppress(OSError):
+    path = os.path.join(os.path.abspath(results), name)
+    with contextlib.suppress(OSError):
+        if results:
             os.mkdir(path, 0o700)
             return path
     path = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)  # noqa: S108
     os.mkdir(path, 0o700)
     return path
-
-
-class NetWatch:
-    """Looks for the network that NCCL took. `say` takes a message, and how severe it is."""
-
-    def __init__(self, planned: str, node_rank: int, say: Callable[..., None]) -> None:
-        self._planned = planned
-        self._is_first = node_rank == 0
-        self._say = say
-        self._look_at = float("inf")
-
-    def begin(self, num_nodes: int) -> None:
-        self._look_at = time.monotonic() + NET_EVERY_S if num_nodes > 1 else float("inf")
-
-    def look(self, folder: str, *, is_last: bool = False) -> None:
-        """Log the network that NCCL took, once it says so. ``is_last``: the ranks have ended."""
-        now = time.monotonic()
-        if self._look_at == float("inf") or (now < self._look_at and not is_last):
-            return
-        self._look_at = now + NET_EVERY_S
-        taken = ""
-        for path in sorted(glob.glob(os.path.join(glob.escape(folder), "nccl-*"))):
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                found = _SAYS.search(file.read(_MOST_BYTES))
-                taken = taken or (found[1].decode() if found else "")
-        if not taken:
-            return
-        self._look_at = float("inf")
-        if self._planned and not taken.startswith(self._planned):
-            slow = " Ranks wait for each other more than they need to." if taken == "Socket" else ""
-            self._say(
-                f"NCCL talks to other nodes by {taken}, and {self._planned} was planned.{slow}", "WARNING"
-            )
-        elif self._is_first:
-            planned = ", as planned" if self._planned else ""
-            self._say(f"NCCL talks to other nodes by {taken}{planned}")
 
 
 LAST_WORDS_S = 0.5

@@ -14,7 +14,8 @@ import re
 import selectors
 import threading
 import time
-from typing import Any, BinaryIO, Callable
+from collections.abc import Callable
+from typing import Any, BinaryIO
 
 from . import contract
 from .contract import LONGEST_LINE

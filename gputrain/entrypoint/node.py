@@ -7,35 +7,27 @@ another node reports; the log forwarder, the metadata watch and the run director
 from __future__ import annotations
 
 import os
-import select
+import signal
 import socket
 import time
 import traceback
+from collections.abc import Callable
+from typing import Any
 
-from . import contract, host, launcher, processes, result, stacks
-from .addresses import free_port, loopback, numeric, own_address
+from . import contract, host, launcher, notices, processes, result, stacks
 from .agreement import UNASKED, Ends, conclusion, lost_nodes
-from .cluster import find_cluster
 from .failures import describe, first_cause, job_result, lost_node, node_cause
 from .hang import Silence
 from .logs import LogForwarder
-from .meeting import GpuCheck, Meeting
-from .options import EnvironmentRefused
-from .outputs import Outputs, summary
+from .network import Meeting, NetWatch, free_port, loopback, numeric, own_address
+from .options import EnvironmentRefused, Options, find_cluster
 from .peers import Alone, Peers, silence_limit_s
+from .ranks import Rank
 from .run_directory import open_directory
-from .stops import Stops
-from .telemetry import Telemetry
+from .telemetry import GpuCheck, Telemetry
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+Document = dict[str, Any]
 
-    from .options import Options
-    from .ranks import Rank
-
-    Document = dict[str, Any]
 
 TICK_S = 0.25
 
@@ -69,13 +61,14 @@ class Node:
         self._cluster = find_cluster(options, os.environ)
         self._rank = self._cluster.node_rank
         self._started_at = time.time()
-        self._stops = Stops()
+        self._notices: list[str] = []
+        self._interrupts = 0
         self._logs = LogForwarder(options.log_format, options.log_dir, self._rank)
         apart = (options.output_dir, options.checkpoint_dir, options.log_dir, options.result_dir)
-        self._outputs = Outputs(options.code_dir or os.getcwd(), apart)
+        self._outputs = result.Outputs(options.code_dir or os.getcwd(), apart)
         self._telemetry = Telemetry(self._rank, self._logs.write)
-        self._net = launcher.NetWatch(options.nccl_net, self._rank, self._logs.say)
-        self._meeting = Meeting(options.launcher, self._logs.say)
+        self._net = NetWatch(options.nccl_net, self._rank, self._logs.say)
+        self._meeting = Meeting(self._logs.say)
         self._gpu_check = GpuCheck()
         self._silence = Silence(options.hang_timeout, self._logs)
         self._silent_s: float | None = None
@@ -103,7 +96,7 @@ class Node:
         }  # fmt: skip
         if is_several and options.run_dir:
             directory = open_directory(options.run_dir)
-            return Peers(directory, cluster, options, hello, self._stops.wake, self._logs.say)
+            return Peers(directory, cluster, options, hello, processes.wake, self._logs.say)
         return Alone(cluster, options, hello)
 
     def _reset(self) -> None:
@@ -140,11 +133,13 @@ class Node:
     def _prepare(self) -> None:
         processes.adopt_orphans()
         result.make_folders(self._options.result_dir, self._options.log_dir)
-        self._stops.listen(os.environ)
+        processes.hold_signals()
+        if host.is_on_google(os.environ):
+            notices.watch(self._hear_notice)
         advice = host.shared_memory_advice()
         if advice:
             self._logs.say(advice, "WARNING")
-        self._logs.call_when_a_rank_falls_silent(self._stops.wake)
+        self._logs.call_when_a_rank_falls_silent(processes.wake)
         self._peers.begin()
 
     def _turn(self) -> None:
@@ -153,8 +148,7 @@ class Node:
             self._change_run()
             if self._is_finished():
                 return
-        select.select([self._stops], [], [], TICK_S)
-        self._pass_on_stops()
+        self._pass_on_stops(processes.wait(TICK_S))
         self._workers.tick()
         self._answer_requests()
         if self._result is None and self._go and self._peers.go is self._go:
@@ -184,7 +178,8 @@ class Node:
         nodes = go["nodes"]
         place = launcher.NodePlace(self._rank, nodes)
         self._workers.start(place)
-        self._meeting.begin(place.node_rank, place.world_size, place.ports[0])
+        if launcher.processes_on_node(self._options) and self._rank == 0 and place.world_size > 1:
+            self._meeting.begin(place.world_size, place.ports[0])
         if self._options.target.kind != "program":
             self._gpu_check.begin(self._workers.environ)
         self._silence.begin()
@@ -236,11 +231,18 @@ class Node:
             self._is_cancelled = True
             self._ask_to_stop(contract.CANCELLED)
 
-    def _pass_on_stops(self) -> None:
-        for reason in self._stops.take():
-            self._ask_to_stop(reason)
-            if self._stops.is_insistent:
-                self._workers.kill()
+    def _hear_notice(self, reason: str) -> None:
+        self._notices.append(reason)
+        processes.wake()
+
+    def _pass_on_stops(self, signals: list[int]) -> None:
+        self._interrupts += signals.count(signal.SIGINT)
+        for number in signals:
+            self._ask_to_stop(signal.Signals(number).name)
+        while self._notices:
+            self._ask_to_stop(self._notices.pop(0))
+        if signals and self._interrupts > 1:  # a person pressed Ctrl-C twice
+            self._workers.kill()
 
     def _ask_to_stop(self, reason: str, is_agreed: bool = False) -> None:
         """Have all nodes stop, unless they do already or nothing is left to stop."""
@@ -417,13 +419,13 @@ class Node:
             lost = self._outputs.keep(found, target)
             kept = [one for one in found if one[0] not in lost]
             if kept:
-                self._logs.say(f"kept in {target}: {summary(kept)}")
+                self._logs.say(f"kept in {target}: {result.summary(kept)}")
             for why in list(lost.values())[:1]:
-                rest = summary([one for one in found if one[0] in lost])
+                rest = result.summary([one for one in found if one[0] in lost])
                 self._logs.say(f"not kept in {target}, {why}: {rest}", "ERROR")
         elif found:
             self._logs.say(
-                f"lost with this machine: {summary(found)}; give keep_outputs=True, or write below "
+                f"lost with this machine: {result.summary(found)}; give keep_outputs=True, or write below "
                 f"${contract.OUTPUT_DIR}",
                 "WARNING",
             )
@@ -431,9 +433,9 @@ class Node:
     def _wait_until(self, is_so: Callable[[], bool]) -> None:
         until = time.monotonic() + PEERS_LEAVE_S
         while not is_so() and time.monotonic() < until:
-            select.select([self._stops], [], [], TICK_S)
+            signals = processes.wait(TICK_S)
             self._workers.reap()
-            if "SIGINT" in self._stops.take():  # the result stands, and a person does not wait
+            if signal.SIGINT in signals:  # the result stands, and a person does not wait
                 return
 
     def _document(self) -> Document:

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from . import contract
-from .addresses import free_port, is_address, is_own, own_address
 from .failures import job_result, node_cause
+from .network import free_port, is_address, is_own, own_address
+from .options import Cluster, Options
+from .run_directory import BucketPrefix, Folder
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+Document = dict[str, Any]
 
-    from .cluster import Cluster
-    from .options import Options
-    from .run_directory import RunDirectory
-
-    Document = dict[str, Any]
 
 FIRST_LOOK_S = 0.05
 """How soon it is looked again at first; the pauses grow to those of the directory."""
@@ -96,7 +92,7 @@ class Peers:
 
     def __init__(
         self,
-        directory: RunDirectory,
+        directory: Folder | BucketPrefix,
         cluster: Cluster,
         options: Options,
         hello: Document,

@@ -8,34 +8,34 @@ import errno
 import os
 import select
 import signal
+import subprocess
 import time
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from typing import Any
 
 from . import host
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import AbstractSet, Any, Dict, Iterable, Mapping, NoReturn, Optional, Sequence, Set
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PRCTL = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
 """None on macOS: there a child does not end with a parent that is killed, and orphans do not come home."""
 
-_WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_CANNOT_START = 127
-_signals: Optional[int] = None
-"""A pipe: the numbers of the signals that came since the last `wait`."""
+_signals: tuple[int, int] | None = None
+"""A pipe: the numbers of the signals that came since the last `wait`, and 0 for each `wake`."""
 
 ORPHANS_S = 1.0
 """How long an agent's end waits for what its ranks left behind, from the last of it that went."""
+
+UNKILLABLE_S = 30.0
+"""How long what was killed may take to be gone; what is stuck in a driver or a file system never is."""
 
 
 class Ending:
     """How one process ended: with an exit code, or by a signal."""
 
     def __init__(self, status: int) -> None:
-        self.signal: Optional[int] = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        self.exit_code: Optional[int] = None if self.signal else os.WEXITSTATUS(status)
+        self.signal: int | None = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        self.exit_code: int | None = None if self.signal else os.WEXITSTATUS(status)
 
 
 def adopt_orphans() -> None:
@@ -44,76 +44,65 @@ def adopt_orphans() -> None:
         _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with(parent: int) -> None:
-    """In a child: be killed when the parent ends, where the kernel can; it may have ended already."""
-    if _PRCTL is not None:
-        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(_CANNOT_START)
-
-
 def hold_signals() -> None:
-    """Have signals wait until `wait` asks for them."""
+    """Have signals wait until `wait` takes them, but those that a caller ignores, as nohup does."""
     global _signals  # a process has one set of signals
-    _signals, writer = os.pipe()
-    for end in (_signals, writer):
+    _signals = os.pipe()
+    for end in _signals:
         os.set_blocking(end, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in _WATCHED:
-        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(_signals[1], warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
-def wait(seconds: float) -> bool:
-    """Sleep until a child ends, or so long; True where somebody asked this process itself to end."""
-    pipes = [] if _signals is None else [_signals]
-    heard = [
-        number
-        for pipe in select.select(pipes, [], [], max(0.0, seconds))[0]
-        for number in os.read(pipe, 4096)
-    ]
-    return any(number != signal.SIGCHLD for number in heard)
+def wait(seconds: float) -> list[int]:
+    """Sleep until a signal comes, a child ends or `wake` is called, or so long; the signals but SIGCHLD."""
+    pipes = [_signals[0]] if _signals else []
+    ready = select.select(pipes, [], [], max(0.0, seconds))[0]
+    numbers = [number for pipe in ready for number in os.read(pipe, 4096)]
+    return [number for number in numbers if number not in (0, signal.SIGCHLD)]
+
+
+def wake(*_: object) -> None:
+    """End a `wait`, from any thread."""
+    with contextlib.suppress(BlockingIOError):
+        if _signals:
+            os.write(_signals[1], b"\0")
 
 
 def start(
-    argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, given: Optional[int] = None
-) -> int:
-    """Start a program in ``folder``, in a session of its own, which ends with this process; its pid.
+    argv: Sequence[str], env: Mapping[str, str], *, out: int, errors: int = subprocess.STDOUT,
+    folder: str | None = None, given: int = subprocess.DEVNULL,
+) -> int:  # fmt: skip
+    """Start a program in a session of its own, which ends with this process; its pid.
 
-    ``out`` and ``given`` are open files for all that it writes, and for what it reads.
+    Args:
+        out: an open file for what it writes; ``errors``: another for its standard error.
+        given: an open file that it reads.
+
+    Raises:
+        OSError: it cannot be run.
     """
     parent = os.getpid()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # what is sent to the child, it hears itself
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _become(parent, argv, env, folder, out, given)
-        except OSError as error:
-            os.write(2, f"gputrain: {argv[0]} cannot be started in {folder}: {error}\n".encode())
-        finally:
-            os._exit(_CANNOT_START)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return pid
+
+    def die_with_parent() -> None:  # two system calls, which need no lock
+        if _PRCTL is not None:
+            _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    process = subprocess.Popen(
+        list(argv), env=dict(env), cwd=folder, stdin=given, stdout=out, stderr=errors,
+        start_new_session=True, preexec_fn=die_with_parent,
+    )  # fmt: skip
+    process.returncode = 0  # `reap` waits for it
+    return process.pid
 
 
-def _become(
-    parent: int, argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, given: Optional[int]
-) -> NoReturn:
-    os.setsid()
-    die_with(parent)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY) if given is None else given, 0)
-    os.chdir(folder)
-    # what Python or a caller under nohup set aside
-    for number in (*_WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-    os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606  # a list, no shell
-
-
-def reap() -> Dict[int, Ending]:
+def reap() -> dict[int, Ending]:
     """The children that have ended since the last call, by pid."""
-    ended: Dict[int, Ending] = {}
+    ended: dict[int, Ending] = {}
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -123,17 +112,11 @@ def reap() -> Dict[int, Ending]:
     return ended
 
 
-def tell(pids: Iterable[int], number: int) -> Set[int]:
-    """Send a signal to children of ours; those that may not be told, as one that became root by ``sudo``."""
-    refused = set()
+def send(pids: Iterable[int], number: int) -> None:
+    """Send a signal to children of ours; some may be gone, or have become root by ``sudo``."""
     for pid in pids:
-        try:
+        with contextlib.suppress(OSError):
             os.kill(pid, number)
-        except ProcessLookupError:  # noqa: PERF203
-            pass
-        except PermissionError:
-            refused.add(pid)
-    return refused
 
 
 def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
@@ -142,8 +125,6 @@ def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
     Raises OSError where it cannot be started, or TimeoutError where it has not ended by then. It is killed
     and left behind: `subprocess.run` would wait for one that is stuck in a driver, or for its children.
     """
-    import subprocess
-
     words = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, **how}
     process: subprocess.Popen[bytes] = subprocess.Popen(argv, stdout=subprocess.PIPE, **words)
     try:
@@ -156,16 +137,12 @@ def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
         process.stdout.close()
 
 
-UNKILLABLE_S = 30.0
-"""How long what was killed may take to be gone; what is stuck in a driver or a file system never is."""
-
-
-def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) -> Dict[int, Ending]:
+def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) -> dict[int, Ending]:
     """Kill and reap every child, and those that are inherited meanwhile, but those spared; how each ended.
 
     One that SIGKILL does not end in time is left behind: it must not keep a machine, and its bill.
     """
-    ended: Dict[int, Ending] = {}
+    ended: dict[int, Ending] = {}
     until, pause_s = time.monotonic() + (within_s or UNKILLABLE_S), 0.002
     latest = until + 10 * ORPHANS_S
     while time.monotonic() < until:
@@ -174,8 +151,9 @@ def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) 
             ended.update(reaped)
             until, pause_s = min(latest, max(until, time.monotonic() + ORPHANS_S)), 0.002
         left = set(host.children_of(os.getpid())) - spared
-        if left == tell(left, signal.SIGKILL):  # none, or none that may be told
+        if not left:
             break
+        send(left, signal.SIGKILL)
         time.sleep(pause_s)
         pause_s = min(0.2, pause_s * 1.5)
     return ended

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import time
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import contract, host, processes
 
@@ -31,24 +31,15 @@ class Rank:
         self.asked_to: str | None = None
         """Why it is to end: "stop" or "abort"."""
         self.is_reported = False
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start it in a session of its own. Raises OSError when the command cannot be run."""
-        agent = os.getpid()
-        self._process = subprocess.Popen(
-            list(command),
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=lambda: processes.die_with(agent),  # a system call or two, which need no lock
-        )
-        self.pid = self._process.pid
-        assert self._process.stdout and self._process.stderr  # noqa: PT018
-        with self._process.stdout as out, self._process.stderr as error:
-            self.stdout, self.stderr = os.dup(out.fileno()), os.dup(error.fileno())
+        (self.stdout, out), (self.stderr, errors) = os.pipe(), os.pipe()
+        try:
+            self.pid = processes.start(command, environ, out=out, errors=errors)
+        finally:
+            os.close(out)
+            os.close(errors)
 
     @property
     def is_running(self) -> bool:
@@ -65,15 +56,13 @@ class Rank:
             with contextlib.suppress(OSError, ValueError), open(self.error_file + contract.ENDED) as file:
                 self.exit_code = int(file.read())  # the script had ended: native threads crashed its exit
                 self.exit_signal, self.signal = self.signal or "a signal", None
-        if self._process is not None:
-            self._process.returncode = self.exit_code
 
     def ask_to_stop(self, why: str) -> None:
         """SIGTERM to the rank itself, not to its DataLoader workers; past a shell."""
         if not self.is_running:
             return
         self.asked_to = self.asked_to or why
-        processes.tell(self._stop_targets(), signal.SIGTERM)
+        processes.send(self._stop_targets(), signal.SIGTERM)
 
     def _stop_targets(self) -> list[int]:
         """The process; or its children, when it is a shell that would not pass the signal on.

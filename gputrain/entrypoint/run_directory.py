@@ -1,4 +1,8 @@
-"""The run directory: JSON documents that the nodes of one attempt share, in a folder or in a bucket."""
+"""The run directory: JSON documents that the nodes of one attempt share, in a folder or in a bucket.
+
+Both kinds have the same four calls, each of which raises OSError where the folder or the bucket cannot be
+reached, and ``poll_s``: how often to look for news.
+"""
 
 from __future__ import annotations
 
@@ -8,40 +12,18 @@ import json
 import os
 import re
 import time
+from typing import Any, Dict
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Protocol
+from . import host
 
-    from .cloud import Bucket
-
-    Document = Dict[str, Any]
-
-    class RunDirectory(Protocol):
-        """Four calls. Each raises OSError where the folder or the bucket cannot be reached."""
-
-        poll_s: float
-        """How often to look for news."""
-
-        def put(self, name: str, document: Document) -> None:
-            """Write a document whole, over one that is there."""
-
-        def create(self, name: str, document: Document) -> bool:
-            """Write it unless there is one of that name; whether that was this call."""
-
-        def get(self, name: str) -> Optional[Document]:
-            """None where there is none, or anything but a JSON object."""
-
-        def list(self, prefix: str) -> Dict[str, float]:
-            """When each document below a prefix was written, by name, in seconds by the store's own clock."""
-
+Document = Dict[str, Any]
 
 FOLDER_POLL_S, BUCKET_POLL_S = 0.2, 3.0
 
 _GOOGLES = "https://storage.googleapis.com"
 
 
-def open_directory(place: str) -> RunDirectory:
+def open_directory(place: str) -> Folder | BucketPrefix:
     """The directory that `place` names: a folder, ``gs://BUCKET/PREFIX``, or ``http(s)://HOST/BUCKET/PREFIX``
     where another endpoint stands in for Google's.
     """
@@ -63,26 +45,32 @@ class Folder:
         self._path = os.path.abspath(path)
 
     def put(self, name: str, document: Document) -> None:
-        os.replace(self._written(name, document), self._file(name))
+        """Write a document whole, over one that is there."""
+        os.makedirs(os.path.dirname(self._file(name)), mode=0o700, exist_ok=True)
+        host.put(self._file(name), json.dumps(document))
 
     def create(self, name: str, document: Document) -> bool:
-        fresh = self._written(name, document)
+        """Write it unless there is one of that name; whether that was this call."""
+        draft = os.path.join(os.path.dirname(name), f".{os.urandom(6).hex()}")
+        self.put(draft, document)
         try:
-            os.link(fresh, self._file(name))
+            os.link(self._file(draft), self._file(name))
         except FileExistsError:
             return False
         finally:
-            os.unlink(fresh)
+            os.unlink(self._file(draft))
         return True
 
-    def get(self, name: str) -> Optional[Document]:
+    def get(self, name: str) -> Document | None:
+        """None where there is none, or anything but a JSON object."""
         try:
             with open(self._file(name), "rb") as file:
                 return _document(file.read())
         except FileNotFoundError:
             return None
 
-    def list(self, prefix: str) -> Dict[str, float]:
+    def list(self, prefix: str) -> dict[str, float]:
+        """When each document below a prefix was written, by name, in seconds by the store's own clock."""
         folder, _, start = prefix.rpartition("/")
         found: Dict[str, float] = {}
         with contextlib.suppress(FileNotFoundError), os.scandir(self._file(folder)) as entries:
@@ -94,21 +82,13 @@ class Folder:
     def _file(self, name: str) -> str:
         return os.path.join(self._path, name)
 
-    def _written(self, name: str, document: Document) -> str:
-        folder, _, base = self._file(name).rpartition("/")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        fresh = f"{folder}/.{base}.{os.urandom(6).hex()}"
-        with open(fresh, "w", encoding="utf-8") as file:
-            json.dump(document, file)
-        return fresh
-
 
 class BucketPrefix:
     """A run directory in Cloud Storage, read and written as this machine's service account."""
 
     poll_s = BUCKET_POLL_S
 
-    def __init__(self, bucket: Bucket, prefix: str) -> None:
+    def __init__(self, bucket: Any, prefix: str) -> None:
         self._bucket, self._prefix = bucket, prefix
 
     def put(self, name: str, document: Document) -> None:
@@ -118,7 +98,7 @@ class BucketPrefix:
         body = json.dumps(document).encode()
         return self._bucket.put(self._prefix + name, body, if_generation="0") is not None
 
-    def get(self, name: str) -> Optional[Document]:
+    def get(self, name: str) -> Document | None:
         data = self._bucket.get(self._prefix + name)
         return None if data is None else _document(data)
 
@@ -127,7 +107,7 @@ class BucketPrefix:
         return {item["name"][len(self._prefix) :]: _seconds(item["updated"]) for item in found}
 
 
-def _document(data: bytes) -> Optional[Document]:
+def _document(data: bytes) -> Document | None:
     try:
         document = json.loads(data.decode())
     except (ValueError, RecursionError):

@@ -11,13 +11,11 @@ import json
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import contract, host, launcher
-
-if TYPE_CHECKING:
-    from .launcher import Workers
-    from .options import Options
+from .launcher import Workers
+from .options import Options
 
 ASKED_S = 3.0
 """How long ranks have to answer; they look every 0.2 s."""

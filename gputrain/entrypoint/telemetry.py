@@ -11,9 +11,11 @@ import json
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from . import contract, host, processes
 
@@ -212,3 +214,48 @@ class GpuWatch:
         if self._kernel_log >= 0:
             os.close(self._kernel_log)
             self._kernel_log = -1
+
+
+PROBE_S = 120.0
+"""How long it may take to import torch from a cold disk."""
+PROBE = """
+import torch
+if torch.version.cuda and not torch.cuda.is_available():
+    print(torch.__version__, torch.version.cuda, torch._C._cuda_getDriverVersion())
+"""
+
+
+class GpuCheck:
+    """Asks torch once in each run, in a process beside the ranks, whether it sees the machine's GPUs.
+
+    Where it does not, it trains on the CPU while they are paid for.
+    """
+
+    def __init__(self) -> None:
+        self._why = ""
+
+    def begin(self, environ: Mapping[str, str]) -> None:
+        """Ask in the ranks' environment, if this node has GPUs."""
+        self._why = ""
+        if count := host.gpu_count(environ):
+            threading.Thread(target=self._ask, args=(environ, count), daemon=True).start()
+
+    def _ask(self, environ: Mapping[str, str], count: int) -> None:
+        environ = {**environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "0"}  # NVML counts what torch cannot use, too
+        try:
+            found = processes.output_of(
+                [sys.executable, "-c", PROBE], PROBE_S, env=environ, stderr=subprocess.DEVNULL
+            )
+        except OSError:
+            return
+        words = found.decode("utf-8", "replace").split()
+        if len(words) == 3 and words[2].isdigit():
+            driver = f"{int(words[2]) // 1000}.{int(words[2]) % 1000 // 10}"
+            self._why = (
+                f"torch {words[0]} of CUDA {words[1]} sees none of the {count} GPUs, whose driver runs CUDA "
+                f"{driver}: it would train on the CPU. Take an image or a torch of CUDA {driver} or older"
+            )
+
+    def look(self, pids: Sequence[int]) -> str:
+        """Why these ranks must not go on; empty where torch sees GPUs, or they do not use it."""
+        return self._why if self._why and any(map(host.uses_torch, pids)) else ""

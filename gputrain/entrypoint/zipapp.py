@@ -1,4 +1,4 @@
-"""The entrypoint, the supervisor of a VM and ``gputrain.ddp`` as one small file for any Python from 3.9 on.
+"""What travels: the entrypoint, the supervisor of a VM and ``gputrain.ddp`` as one small file.
 
 ``python gputrain.pyz [options] -- train.py`` needs Python in the image, and torch where the script uses it,
 but not gputrain; a script that it runs can ``from gputrain import ddp``.
@@ -11,13 +11,16 @@ import io
 import os
 import re
 import zipfile
-from typing import Iterator
+from collections.abc import Iterator
+
+from .contract import ASIDE
 
 _MAIN = b"from gputrain.entrypoint.__main__ import main\n\nmain()\n"
 _FOLDERS = ("entrypoint", "ddp", "keeper")
-_LEFT_OUT = ("zipapp.py", "texts.py", "folder.py")
+_LEFT_OUT = ("zipapp.py", "folder.py")
 """What is of use on the client's machine only."""
 
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _DOCSTRING = re.compile(rb'(?m)^( *)"""(?:[^"\\]|\\.|"(?!""))*"""$')
 _COMMENT = re.compile(rb"(?m)^ *#.*$")
@@ -43,17 +46,38 @@ def build() -> bytes:
 
 def _members() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", _MAIN
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = ["__init__.py"]
     for folder in _FOLDERS:
-        names = sorted(os.listdir(os.path.join(root, folder)))
+        names = sorted(os.listdir(os.path.join(_ROOT, folder)))
         paths += [f"{folder}/{name}" for name in names if name.endswith(".py") and name not in _LEFT_OUT]
     for path in paths:
-        with open(os.path.join(root, path), "rb") as file:
-            yield f"gputrain/{path}", _bare(file.read())
+        yield f"gputrain/{path}", _bare(_read(path))
 
 
 def _bare(source: bytes) -> bytes:
     """Without docstrings and comments, each line where it was, since tracebacks name them."""
     source = _DOCSTRING.sub(lambda found: found[1] + b'""' + b"\n" * found[0].count(b"\n"), source)
     return _COMMENT.sub(b"", source)
+
+
+def startup() -> str:
+    """A VM's startup script, the same for every job: nothing is written into it."""
+    return _read("keeper/startup.sh").decode()
+
+
+def loader() -> str:
+    """The program of a container's ``python3 -c``: the client to Google and the loader in one text.
+
+    It stands in the image's own folder, which may hold anything.
+
+    >>> compile(loader(), "loader", "exec") is not None
+    True
+    """
+    text = (_read("entrypoint/cloud.py") + _read("keeper/loader.py")).decode()
+    text = re.sub(r"^(?:#|from __future__ |from gputrain).*\n", "", text, flags=re.MULTILINE)
+    return f"from __future__ import annotations\n{ASIDE.rstrip()}\n{text}"
+
+
+def _read(path: str) -> bytes:
+    with open(os.path.join(_ROOT, path), "rb") as file:
+        return file.read()

@@ -380,6 +380,8 @@ class Job(TableDisplay):
 
     def _take(self, found: Found) -> None:
         with self._lock:
+            if self._state.is_terminal and self._found is not None and found.state is not self._state:
+                return  # what ended stays so with its log, though another process launched it again meanwhile
             self._found, self._status = found, found.status
             self._become(found.stored, found.state)
 

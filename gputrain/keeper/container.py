@@ -17,31 +17,19 @@ import shutil
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from gputrain.entrypoint import processes
 from gputrain.entrypoint.cloud import access_token
 
-from .devices import install
+from .devices import Call, install
 from .keeper import Failed
 from .mounts import ROOT as BUCKETS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Mapping, Optional, Sequence
-
-    from .devices import Call
 
 NAME = "gputrain"
 GOOGLES = re.compile(r"[a-z0-9-]+\.pkg\.dev|([a-z]+\.)?gcr\.io")
 """Registries that take the VM's token; no other may see it."""
-
-_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-REFERENCE = re.compile(
-    rf"(?:(?P<host>{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?)/)?{_PART}(?:/{_PART})*"
-    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z0-9_+.-]+:[0-9a-fA-F]{32,})?"
-)
-"""What docker takes for an image's name. Source: distribution/reference, its grammar, read 2026-11-22."""
 
 PULL_PAUSES_S = (1, 2, 0)
 KILL_S = 30.0
@@ -60,10 +48,7 @@ Sources: dstack's shim, cluster-toolkit's blueprints, Google's GKE installers, r
 
 def fetch(image: str, call: Call) -> None:
     """Bring an image onto this VM; the login is forgotten afterwards. Raises Failed, and as ``call``."""
-    name = REFERENCE.fullmatch(image)
-    if name is None:
-        raise Failed(f"{image!r} is no name of an image: give registry/path:tag")
-    registry = name["host"] or ""
+    registry = image.partition("/")[0]
     folder = tempfile.mkdtemp(prefix="gputrain-docker-")
     try:
         env = {**os.environ, "DOCKER_CONFIG": folder}
@@ -162,7 +147,7 @@ HINT = (
 )
 
 
-def prepare(call: Call, data: Optional[str], say: Callable[..., Any]) -> None:
+def prepare(call: Call, data: str | None, say: Callable[..., Any]) -> None:
     """Have a docker that gives GPUs to containers. Raises Failed, and as ``call``.
 
     Args:

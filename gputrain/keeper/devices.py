@@ -13,30 +13,21 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Callable
+from typing import Any
 
-from .keeper import Failed
+from .keeper import Failed, Keeper
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, List, Optional, Tuple
+Call = Callable[..., tuple[int, str]]
+"""As `Keeper.call`: command, environment, standard input."""
 
-    from .keeper import Keeper
-
-    Call = Callable[..., Tuple[int, str]]
-    """As `Keeper.call`: command, environment, standard input."""
-
-_PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]*[a-z0-9](?:\+\+)?\Z")
-"""As Debian names packages: a ``-`` or ``+`` at its end is an order to apt-get, a ``-`` before it a flag."""
 
 _APT = ("timeout", "-s", "KILL", "600", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
 """A boot image that updates itself holds the lock meanwhile."""
 
 
-def install(call: Call, *names: str) -> Optional[str]:
+def install(call: Call, *names: str) -> str | None:
     """Install packages; None, or what went wrong. Raises as ``call``."""
-    wrong = [name for name in names if not _PACKAGE.match(name)]
-    if wrong:
-        return "{!r} is no package's name".format(wrong[0])
     if shutil.which("apt-get") is None:
         return "this boot image has no apt-get to install {} with".format(" ".join(names))
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -83,7 +74,7 @@ def mount_local_ssds(call: Call, folder: str, say: Callable[..., Any]) -> bool:
     return True
 
 
-def _striped(call: Call, disks: List[str], say: Callable[..., Any]) -> str:
+def _striped(call: Call, disks: list[str], say: Callable[..., Any]) -> str:
     """One device of all of them, or the first where this boot image cannot stripe."""
     if shutil.which("mdadm") is None:
         install(call, "mdadm")
@@ -95,7 +86,7 @@ def _striped(call: Call, disks: List[str], say: Callable[..., Any]) -> str:
     return disks[0]
 
 
-def _said(call: Call, *words: str) -> Optional[str]:
+def _said(call: Call, *words: str) -> str | None:
     """What a program said that failed; None where it did what it should."""
     if shutil.which(words[0]) is None:
         return f"there is no {words[0]} on this boot image"

@@ -9,26 +9,19 @@ TCPXO needs more of the kernel on an A3 Mega: a module, and its GPUs' neighbours
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 import shutil
-import socket
-import struct
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from gputrain.entrypoint import host
 from gputrain.entrypoint.cloud import metadata
 
 from . import container
-from .devices import install
-from .keeper import Failed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Mapping
-
-    from .devices import Call
-    from .keeper import Keeper
+from .devices import Call, install
+from .keeper import Failed, Keeper
 
 VOLUMES = {"gib": "/usr/local/gib:/var/lib/gib", "tcpxo": "/var/lib:/var/lib", "tcpx": "/var/lib:/var/lib"}
 """Where the image of each plugin installs to."""
@@ -54,7 +47,6 @@ LINKED_S = 180.0
 """How long further interfaces may take to get their addresses: they come up after the first."""
 
 EVERY_S = 2.0
-_IFADDR = 0x8915  # SIOCGIFADDR, linux/sockios.h
 SOURCE = "/etc/apt/sources.list.d/google-fast-socket.list"
 SOURCE_LINE = "deb https://packages.cloud.google.com/apt google-fast-socket main\n"
 INSTEAD = "or leave the plugin out with gpu_networking='single-nic', which is slower"
@@ -65,7 +57,7 @@ def needs_engine(fabric: Any) -> bool:
     return bool(fabric) and fabric["networking"] in VOLUMES
 
 
-def prepare(keeper: Keeper, fabric: Mapping[str, Any], say: Callable[..., Any]) -> Dict[str, str]:
+def prepare(keeper: Keeper, fabric: Mapping[str, Any], say: Callable[..., Any]) -> dict[str, str]:
     """Have what the job document asks for; what ranks get to know. Raises Failed, and as `Keeper.call`."""
     names = _interfaces(keeper, fabric["gvnics"])
     networking = fabric["networking"]
@@ -90,39 +82,20 @@ def prepare(keeper: Keeper, fabric: Mapping[str, Any], say: Callable[..., Any]) 
     return env
 
 
-def _interfaces(keeper: Keeper, count: int) -> List[str]:
+def _interfaces(keeper: Keeper, count: int) -> list[str]:
     """The names of the first interfaces, in the order of the VM's; each image has names of its own."""
-    wanted = [metadata("network-interfaces/%d/mac" % number).strip().lower() for number in range(count)]
+    wanted = [metadata(f"network-interfaces/{number}/ip").strip() for number in range(count)]
     deadline = time.monotonic() + LINKED_S
     while True:
-        known = {_address(path): path.split("/")[-2] for path in glob.glob("/sys/class/net/*/address")}
-        names = [known[mac] for mac in wanted if mac in known and _has_address(known[mac])]
-        if len(names) == count:
+        names = [host.interface_of(address) for address in wanted]
+        if all(names):
             return names
         if time.monotonic() > deadline:
             raise Failed(
-                f"{count - len(names)} of {count} network interfaces have no address after {LINKED_S:g} s:"
+                f"{names.count('')} of {count} network interfaces have no address after {LINKED_S:g} s:"
                 f" does the boot image bring them up? {INSTEAD}"
             )
         keeper.sleep(EVERY_S)
-
-
-def _address(path: str) -> str:
-    """Of an interface as it stands there; drivers rename and remove them while others come up."""
-    try:
-        with open(path) as file:
-            return file.read().strip().lower()
-    except OSError:
-        return ""
-
-
-def _has_address(name: str) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        try:
-            fcntl.ioctl(one, _IFADDR, struct.pack("256s", name.encode()[:15]))
-        except OSError:
-            return False
-    return True
 
 
 def _have_devices(keeper: Keeper, networking: str) -> None:

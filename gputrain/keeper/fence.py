@@ -6,13 +6,11 @@ docs/design/record.md has the table. A machine asks at boot, and every few secon
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 from gputrain.entrypoint.cloud import Bucket, CallFailed, is_no_answer
 from gputrain.entrypoint.contract import CANCELLED, SUPERSEDED
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
 
 MINE = "mine"
 

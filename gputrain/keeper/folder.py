@@ -18,16 +18,14 @@ Standard library only: the client and the supervisor both read and write here.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
 import time
+from collections.abc import Mapping
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from gputrain.entrypoint import host
 
 ORDER = "order.json"
 STATE = "state.json"
@@ -48,16 +46,8 @@ FILE_MODE = 0o600
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    fresh = f"{path}.{os.urandom(6).hex()}.new"  # threads, too, may write the same
-    try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
-            file.write(data)
-        os.replace(fresh, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(fresh)
-        raise
+    """Write a file of this user alone, which appears whole or not at all."""
+    host.put(path, data, FILE_MODE)
 
 
 def write_json(path: str, document: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""Looks after the agents of a job on one machine, from the wait for its GPUs to the last word on its board.
+"""Looks after the agents of a job on one machine, from the wait for its GPUs to its last status.
 
-There is one loop, `Keeper.until`: whatever is waited for, the limits hold, a stop is passed on, and whoever
-does not heed it is killed. What differs from machine to machine is how GPUs are had and how agents start
-(`Site`), and where it is told how far the job has come (`StatusBoard`).
+There is one loop, `Keeper.until`: whatever is waited for, the limits hold, a stop is passed on, and what does
+not heed it is killed. How GPUs are had and agents start differs from machine to machine (`Site`), and so does
+where the job's status is shown (`StatusBoard`).
 """
 
 from __future__ import annotations
@@ -12,82 +12,22 @@ import os
 import signal
 import time
 import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from typing import Any, Protocol
 
 from gputrain.entrypoint import contract, processes
 
 from . import status
-from .rules import ASK, KILL, TICK_S, Rules
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import (
-        AbstractSet,
-        Any,
-        Callable,
-        Dict,
-        Iterable,
-        List,
-        Mapping,
-        Optional,
-        Protocol,
-        Sequence,
-        Tuple,
-    )
+NOTHING, ASK, KILL = "", "ask", "kill"
+TICK_S = 0.2
+"""How often a keeper looks at its rules; the end of a process wakes it at once where that can be."""
 
-    class StatusBoard(Protocol):
-        """Where it is told how far the job has come; no call holds up a limit."""
-
-        def tell(self, document: Dict[str, Any]) -> None:
-            """Show this document from now on, as soon as that can be done."""
-
-        def word(self) -> str:
-            """Why the job should stop; empty while it should not."""
-
-        def last(self, document: Dict[str, Any]) -> None:
-            """Show the document of a job that has ended, with patience."""
-
-    class Site(Protocol):
-        """Where agents run."""
-
-        asked: str
-        """What it means when this process is asked to end: a word for why the job stops."""
-        restarts: int
-        """How often an attempt that lost a node, or was stopped from outside, is followed by another here."""
-        saves_s: float
-        """How long agents give their ranks to save."""
-        patience_s: float
-        """How long agents that were asked to stop may take."""
-
-        def waiting(self) -> Rules:
-            """The limits while it waits for GPUs."""
-
-        def wait(self, keeper: Keeper) -> None:
-            """Wait for the GPUs. Raises Failed where they cannot be had."""
-
-        def deadline(self) -> float:
-            """When the job's time is over, once the GPUs are there."""
-
-        def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
-            """Start the agents; the node of each, by pid. Raises Failed, or OSError."""
-
-        def have_ranks(self, agents: Sequence[int]) -> bool:
-            """Whether ranks run below the agents."""
-
-        def node_ended(self, node_rank: int) -> None:
-            """The agent of a node has ended, with a result or without."""
-
-        def has_a_result(self) -> bool:
-            """Whether an agent has said its last word: one whose container cannot end has not ended."""
-
-        def spared(self) -> AbstractSet[int]:
-            """What goes on when an attempt has ended."""
-
-        def finish(self, keeper: Keeper) -> Dict[str, Any]:
-            """End all else, and what is to be told beside the exit code. Raises Failed where no agent ran."""
-
+AGAIN_S = 1.0
+"""How soon what does not die of SIGKILL gets another one."""
 
 STARTING_TICK_S = 0.05
-"""How often a look is taken while ranks start: their start is told within this."""
+"""How often a look is taken while ranks start: their start is shown within this."""
 STRANDED_S = 5.0
 """How long agents may go on after one of them ended before any rank ran: they wait for what cannot come."""
 ENDING_S = 65.0
@@ -96,6 +36,110 @@ RESTART_AFTER_S = 1.0
 HALTED = "the unit gputrain was stopped or restarted, or its VM shut down, before the agent had a result"
 AGAIN = {contract.NODE_LOST: "a node was lost", contract.STOPPED: "it was stopped from outside"}
 """The ends of an attempt after which there may be another."""
+CANNOT_START = 127
+
+_NEVER = float("inf")
+
+
+class StatusBoard(Protocol):
+    """Where the status of a job is shown; no call holds up a limit."""
+
+    def show(self, document: dict[str, Any]) -> None:
+        """Show this document from now on, as soon as that can be done."""
+
+    def wants(self) -> str:
+        """Why the job should stop; empty while it should not."""
+
+    def last(self, document: dict[str, Any]) -> None:
+        """Show the document of a job that has ended, with patience."""
+
+
+class Site:
+    """Where agents run."""
+
+    asked = status.SHUTDOWN
+    """Why the job stops when this process is asked to end."""
+    restarts = 0
+    """How often an attempt that lost a node, or was stopped from outside, is followed by another here."""
+    saves_s: float
+    """How long agents give their ranks to save."""
+    patience_s: float
+    """How long agents that were asked to stop may take."""
+
+    def waiting(self) -> Rules:
+        """The limits while it waits for GPUs."""
+        raise NotImplementedError
+
+    def wait(self, keeper: Keeper) -> None:
+        """Wait for the GPUs. Raises Failed where they cannot be had."""
+
+    def deadline(self) -> float:
+        """When the job's time is over, once the GPUs are there."""
+        raise NotImplementedError
+
+    def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:
+        """Start the agents; the node of each, by pid. Raises Failed, or OSError."""
+        raise NotImplementedError
+
+    def have_ranks(self) -> bool:
+        """Whether ranks run below the agents, as far as that can be seen."""
+        return True
+
+    def node_ended(self, node_rank: int) -> None:
+        """The agent of a node has ended, with a result or without."""
+
+    def has_a_result(self) -> bool:
+        """Whether an agent has reported its result: one whose container cannot end has not ended."""
+        return False
+
+    def spared(self) -> AbstractSet[int]:
+        """The processes that outlive an attempt."""
+        return frozenset()
+
+    def finish(self, keeper: Keeper) -> dict[str, Any]:  # noqa: ARG002
+        """End all else; what to report beside the exit code. Raises Failed where no agent ran."""
+        return {}
+
+
+class Rules:
+    """When the processes of one attempt are asked to stop, and when they are killed: no clock, no process.
+
+    Args:
+        deadline: when its time is over, on the clock that `at` is asked with.
+        over: the reason to stop then.
+        patience_s: how long those who were asked may take; then they are killed.
+    """
+
+    def __init__(self, deadline: float, over: str, patience_s: float) -> None:
+        self.stop = ""
+        """Why the job was asked to stop; empty while it was not, and where it only had to leave."""
+        self._deadline, self._over, self._patience_s = deadline, over, patience_s
+        self._kill_at = _NEVER
+
+    def at(self, now: float, reason: str = "", leave_by: float = _NEVER) -> str:
+        """What to do now.
+
+        Args:
+            reason: why the job should stop; empty: it should not. `SUPERSEDED` gives nobody time.
+            leave_by: when the rest has to go, since some have gone.
+        """
+        if reason == status.SUPERSEDED and self.stop != status.SUPERSEDED:
+            self.stop, self._kill_at = status.SUPERSEDED, now
+        if not self.stop:
+            self.stop = reason or (self._over if now >= self._deadline else "")
+        if self._kill_at == _NEVER:
+            if self.stop or now >= leave_by:
+                self._kill_at = now + self._patience_s
+                return ASK
+        elif now >= self._kill_at:
+            self._kill_at = now + AGAIN_S
+            return KILL
+        return NOTHING
+
+    def pause_s(self, now: float, tick_s: float) -> float:
+        """How long nothing is due, a tick at most."""
+        soonest = min(_NEVER if self.stop else self._deadline, self._kill_at)
+        return max(0.0, min(tick_s, soonest - now))
 
 
 class Failed(Exception):
@@ -111,7 +155,7 @@ class Stopped(Exception):
 
 
 def grace_s(given: str) -> float:
-    """How long agents give their ranks to save; a setting that is none they complain of themselves."""
+    """How long agents give their ranks to save; agents themselves refuse a setting that makes no sense."""
     try:
         return max(0.0, float(given or contract.ENVIRONMENT[contract.GRACE][1]))
     except ValueError:
@@ -125,21 +169,18 @@ class Keeper:
         self.rules = machine.waiting()
         self.asked = ""
         """Why this process itself was asked to end; empty while it was not."""
-        self.document: Dict[str, Any] = {
-            "schema": status.SCHEMA,
-            "phase": status.WAITING,
-            "attempt": 0,
-            **who,
-        }
-        self.endings: Dict[int, processes.Ending] = {}
+        self.document: dict[str, Any] = {
+            "schema": status.SCHEMA, "phase": status.WAITING, "attempt": 0, **who
+        }  # fmt: skip
+        self.endings: dict[int, processes.Ending] = {}
         self._board, self._machine = board, machine
-        self._agents: Dict[int, int] = {}
+        self._agents: dict[int, int] = {}
         self._first_ending_at = self._first_kill_at = 0.0
 
     def keep(self) -> None:
-        """Run the job to its end, and tell how that was."""
-        code: Optional[int] = None
-        news: Dict[str, Any] = {}
+        """Run the job to its end, and report that."""
+        code: int | None = None
+        news: dict[str, Any] = {}
         try:
             self._machine.wait(self)
             code = self._attempts()
@@ -157,7 +198,7 @@ class Keeper:
         self._end(code, news)
 
     def crashed(self) -> None:
-        """Leave nothing running, and a word, where the keeper itself went wrong."""
+        """Leave nothing running, and a status, where the keeper itself went wrong."""
         with contextlib.suppress(OSError):
             traceback.print_exc()
         self._end_children()
@@ -165,7 +206,7 @@ class Keeper:
             self._machine.finish(self)
         self._end(None, {"why": status.BOOT, "message": traceback.format_exc(limit=-3)})
 
-    def _refusal(self, error: Exception) -> Dict[str, Any]:
+    def _refusal(self, error: Exception) -> dict[str, Any]:
         why = self.rules.stop or getattr(error, "why", status.BOOT)
         return {"why": why, "message": str(error)}
 
@@ -175,11 +216,11 @@ class Keeper:
         while True:
             self.rules = Rules(deadline, status.RUN_LIMIT, self._machine.patience_s)
             self._agents, self._first_ending_at, self._first_kill_at = {}, 0.0, 0.0
-            self.tell(status.STARTING, attempt=attempt)
+            self.show(status.STARTING, attempt=attempt)
             self._agents = self._machine.start(self, attempt)
             self.until(lambda: not self._running(self._agents))
             self._end_children()
-            code = self._code(min(self._agents, key=lambda pid: self._agents[pid]))  # the verdict is node 0's
+            code = self._code(min(self._agents, key=lambda pid: self._agents[pid]))  # node 0's result counts
             if attempt == last or not self._goes_on(code):
                 return code
             attempt += 1
@@ -188,7 +229,7 @@ class Keeper:
         """Whether another attempt follows, a moment later."""
         if code not in AGAIN or self.rules.stop:
             return False
-        self.tell(status.INTERRUPTED, message=AGAIN[code] + "; starts again")
+        self.show(status.INTERRUPTED, message=AGAIN[code] + "; starts again")
         with contextlib.suppress(Stopped):
             self.sleep(RESTART_AFTER_S)
         return not self.rules.stop
@@ -201,20 +242,20 @@ class Keeper:
         while not is_so():
             running = self._running([*self._agents, *others])
             is_starting = self.document["phase"] == status.STARTING
-            if is_starting and self._agents and self._machine.have_ranks(running):
-                self.tell(status.RUNNING)
-            word = self._board.word()
-            if word != status.SUPERSEDED:
-                word = self.asked or word
-            due = self.rules.at(time.monotonic(), word, self._leave_by())
+            if is_starting and self._agents and self._machine.have_ranks():
+                self.show(status.RUNNING)
+            reason = self._board.wants()
+            if reason != status.SUPERSEDED:
+                reason = self.asked or reason
+            due = self.rules.at(time.monotonic(), reason, self._leave_by())
             if self.rules.stop and not running:
                 raise Stopped
             if due:
-                processes.tell(running, signal.SIGKILL if due == KILL else signal.SIGTERM)
+                processes.send(running, signal.SIGKILL if due == KILL else signal.SIGTERM)
             if due == KILL:
                 self._give_up_on_stuck(running)
             if due == ASK and self.rules.stop == status.CANCELLED:
-                self.tell(status.STOPPING)
+                self.show(status.STOPPING)
             tick_s = STARTING_TICK_S if is_starting else TICK_S
             self.pause(self.rules.pause_s(time.monotonic(), tick_s))
 
@@ -241,24 +282,19 @@ class Keeper:
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() >= end)
 
-    def start(
-        self, argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, given: Optional[int] = None
-    ) -> int:
-        """Start a child that ends with us; its pid. Raises Stopped where a stop came before."""
+    def start(self, argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, **files: int) -> int:
+        """Start a child as of `processes.start`. Raises Stopped where a stop came before, or OSError."""
         if self.rules.stop:
             raise Stopped
-        pid = processes.start(argv, env, folder, out, given)
+        pid = processes.start(argv, env, folder=folder, out=out, **files)
         self.endings.pop(pid, None)  # another's, long ago
         return pid
 
     def call(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str] = os.environ,
-        given: bytes = b"",
-        within_s: float = float("inf"),
-    ) -> Tuple[int, str]:
-        """Run a program that a stop reaches as well: its exit code, and what it said. Raises as `start`.
+        self, argv: Sequence[str], env: Mapping[str, str] = os.environ, given: bytes = b"",
+        within_s: float = _NEVER,
+    ) -> tuple[int, str]:  # fmt: skip
+        """Run a program that a stop reaches as well: its exit code, and what it wrote. Raises as `until`.
 
         One that has not ended by then is killed and left behind, dead or not.
         """
@@ -269,29 +305,31 @@ class Keeper:
         os.close(write)
         with tempfile.TemporaryFile() as said:
             try:
-                pid = self.start(argv, env, "/", said.fileno(), read)
+                pid = self.start(argv, env, "/", said.fileno(), given=read)
+            except OSError as error:
+                return CANNOT_START, f"{argv[0]} cannot be started: {error}"
             finally:
                 os.close(read)
             until = time.monotonic() + within_s
             self.until(lambda: pid in self.endings or time.monotonic() > until, pid)
             if pid not in self.endings:
-                processes.tell([pid], signal.SIGKILL)
+                processes.send([pid], signal.SIGKILL)
                 return contract.NODE_LOST, f"{argv[0]} has not ended within {within_s:g} s"
             said.seek(0)
             return self._code(pid), said.read().decode("utf-8", "replace").strip()
 
-    def tell(self, phase: str, **news: Any) -> None:
-        """Put on the board how far the job has come."""
-        self._board.tell(self._turn(phase, news))
+    def show(self, phase: str, **news: Any) -> None:
+        """Show how far the job has come."""
+        self._board.show(self._turn(phase, news))
 
-    def _turn(self, phase: str, news: Mapping[str, Any]) -> Dict[str, Any]:
-        """The document with what is new; the first attempt to run tells since when the job does."""
+    def _turn(self, phase: str, news: Mapping[str, Any]) -> dict[str, Any]:
+        """The document with what is new; the job runs since its first attempt does."""
         at = phase + "_at"
         moment = self.document[at] if phase == status.RUNNING and at in self.document else status.now()
         self.document = {**self.document, "message": "", **news, "phase": phase, at: moment}
         return self.document
 
-    def _end(self, code: Optional[int], news: Mapping[str, Any]) -> None:
+    def _end(self, code: int | None, news: Mapping[str, Any]) -> None:
         ended = {node: self.endings[pid] for pid, node in self._agents.items() if pid in self.endings}
         lost = {node: ending.signal for node, ending in ended.items() if ending.signal}
         news = {"why": self.rules.stop, "exit_code": code, "lost": lost, **news}
@@ -300,13 +338,13 @@ class Keeper:
     def _end_children(self) -> None:
         self.endings.update(processes.end_children(self._machine.spared()))
 
-    def _running(self, pids: Iterable[int]) -> List[int]:
+    def _running(self, pids: Iterable[int]) -> list[int]:
         return [pid for pid in pids if pid not in self.endings]
 
     def _leave_by(self) -> float:
         """When the agents have to go that are left after the first has ended."""
         if not self._first_ending_at:
-            return float("inf")
+            return _NEVER
         late = self._machine.saves_s + ENDING_S if self.document["phase"] != status.STARTING else STRANDED_S
         return self._first_ending_at + late
 

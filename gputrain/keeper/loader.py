@@ -13,12 +13,9 @@ import os
 import sys
 import tarfile
 import tempfile
+from typing import Any
 
 from gputrain.entrypoint.cloud import Bucket, CallFailed, order
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # Not the folder itself, which -c looks into first: a json.py of the user's is the script's alone.
 PRELUDE = (

@@ -11,14 +11,11 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
+from gputrain.entrypoint.cloud import Bucket
 from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable, Tuple
-
-    from gputrain.entrypoint.cloud import Bucket
 
 MOST_BYTES = 4 << 20
 """Of one part, of a node that writes much between two looks."""
@@ -101,7 +98,7 @@ class NodeLog:
 
 def follow(
     take: Callable[[bytes], Any], ended: Callable[[], Any] = lambda: None
-) -> Tuple[int, threading.Thread]:
+) -> tuple[int, threading.Thread]:
     """A file for children to write into, and the thread that takes whole lines until all have closed it."""
     read, write = os.pipe()
 

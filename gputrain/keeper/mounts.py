@@ -10,21 +10,15 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 from gputrain.entrypoint import processes
 
-from .bucket import right_to
 from .devices import install
-from .keeper import Failed
-from .log import follow
-from .rules import TICK_S
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import AbstractSet, Any, Dict, List
-
-    from .keeper import Keeper
-    from .log import NodeLog
+from .keeper import TICK_S, Failed, Keeper
+from .log import NodeLog, follow
+from .reports import LINES_S, right_to
 
 ROOT = "/gcs"
 FLAGS = (
@@ -45,7 +39,6 @@ MOUNT_S = 300.0
 UNMOUNT_S = 40.0
 """gcsfuse gives up by itself 30 s after it was asked to unmount."""
 
-LINES_S = 10.0
 SOURCE = "/etc/apt/sources.list.d/gputrain-gcsfuse.list"
 SOURCE_LINE = "deb https://packages.cloud.google.com/apt gcsfuse-{} main\n"
 HINT = (
@@ -59,8 +52,8 @@ class Mounts:
 
     def __init__(self, job: Any, data: str, log: NodeLog) -> None:
         self._job, self._data, self._log = job, data, log
-        self._pids: Dict[int, str] = {}
-        self._held: List[int] = []
+        self._pids: dict[int, str] = {}
+        self._held: list[int] = []
         self._is_over = False
 
     @property
@@ -90,7 +83,7 @@ class Mounts:
         path, temporary = os.path.join(ROOT, bucket), os.path.join(self._data, "gcsfuse")
         os.makedirs(path, exist_ok=True)
         os.makedirs(temporary, exist_ok=True)
-        said: List[str] = []
+        said: list[str] = []
 
         def hear(lines: bytes) -> None:
             for line in lines.decode("utf-8", "replace").splitlines():
@@ -115,7 +108,7 @@ class Mounts:
 
         keeper.until(is_decided, pid)
         if not _is_mounted(path):
-            processes.tell([pid], signal.SIGKILL)
+            processes.send([pid], signal.SIGKILL)
             lines.join(LINES_S)
             raise Failed(" ".join(said[-5:]) or f"gcsfuse has not mounted it in {MOUNT_S:g} s")
         self._pids[pid] = bucket
@@ -126,7 +119,7 @@ class Mounts:
         self._is_over = True
         for fd in self._held:
             os.close(fd)
-        processes.tell(self._pids, signal.SIGTERM)
+        processes.send(self._pids, signal.SIGTERM)
         late = time.monotonic() + UNMOUNT_S
         while any(pid not in keeper.endings for pid in self._pids) and time.monotonic() < late:
             keeper.pause(TICK_S)

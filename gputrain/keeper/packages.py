@@ -16,12 +16,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
+from typing import Any
 
 from gputrain.entrypoint import contract, result
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Sequence
 
 KEPT = ("torch", "triton", "pytorch-triton")
 KEPT_FAMILY = "nvidia-"

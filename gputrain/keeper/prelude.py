@@ -1,7 +1,7 @@
 # ruff: noqa: S606  # exec is the purpose
 """What happens in the container between the code's arrival and the node agent's start.
 
-It travels with the code and the agent, and runs on the image's own Python, 3.7 or newer, without packages:
+It travels with the code and the agent, and runs on the image's own Python without packages:
 the record is asked whether this attempt may train, node 0 takes the attempt's claim, secrets are read by
 reference, requirements are installed, and the node's supervisor takes over.
 """
@@ -15,18 +15,16 @@ import os
 import sys
 import tempfile
 import time
+from typing import Any, NoReturn
 
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import Bucket, call, order
+from gputrain.entrypoint.options import EnvironmentRefused, vertex_cluster
 
 from .fence import MINE, Fence
 from .log import NodeLog
 from .packages import Refused, install, refuse, say
-from .reports import Container, NodeReports
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, NoReturn, Optional
+from .reports import ContainerReports
 
 CLAIM_EVERY_S = 2.0
 
@@ -48,7 +46,7 @@ def main() -> None:
     os.execv(python, argv)
 
 
-def admit(job: Any) -> Optional[Container]:
+def admit(job: Any) -> ContainerReports | None:
     """Make sure that this job is the one of its attempt that trains. None: it has no record."""
     rank, count = place(os.environ)
     record, attempt, claim = (
@@ -66,9 +64,9 @@ def admit(job: Any) -> Optional[Container]:
     elif count > 1:
         follow_claim(bucket, fence, claim)
     log = NodeLog(tempfile.mkdtemp(prefix="gputrain-reports-"), rank)
-    reports = NodeReports(bucket, folder + "/", fence, log, rank)
-    os.environ[contract.RESULT_DIR] = reports.results
-    return Container(reports)
+    container = ContainerReports(bucket, folder + "/", fence, log, rank)
+    os.environ[contract.RESULT_DIR] = container.results
+    return container
 
 
 def prepare(job: Any) -> str:
@@ -89,13 +87,10 @@ def prepare(job: Any) -> str:
 def place(environ: Any) -> tuple[int, int]:
     """Which replica this is, and of how many that train; the only one of a job that names no cluster."""
     try:
-        spec = json.loads(environ.get("CLUSTER_SPEC") or "{}")
-        pools, task = spec.get("cluster") or {}, spec.get("task") or {}
-        first, others = len(pools.get("workerpool0") or ()), len(pools.get("workerpool1") or ())
-        is_first = task.get("type", "workerpool0") == "workerpool0"
-        return int(task.get("index", 0)) + (0 if is_first else max(1, first)), max(1, first + others)
-    except (AttributeError, TypeError, ValueError):
+        cluster = vertex_cluster(environ)
+    except EnvironmentRefused:
         return 1, 1  # the agent says what is wrong with it
+    return (cluster.node_rank, cluster.num_nodes) if cluster else (0, 1)
 
 
 def heed(says: str) -> None:
@@ -161,11 +156,11 @@ def read_secret(api: str, reference: str) -> str:
     return value
 
 
-def fail(error: Exception, container: Optional[Container]) -> NoReturn:
+def fail(error: Exception, container: ContainerReports | None) -> NoReturn:
     os.environ.setdefault(contract.NODE_RANK, str(place(os.environ)[0]))
     code = refuse(error)
     if container:
-        container.refuse(code, str(error))
+        container.end(code, str(error))
     sys.exit(code)
 
 

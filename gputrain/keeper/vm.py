@@ -7,7 +7,6 @@ time does not train again.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -15,24 +14,19 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence, Set as AbstractSet
+from typing import Any
 
 from gputrain.entrypoint import contract, processes
 from gputrain.entrypoint.cloud import CallFailed, call, metadata
 
 from . import container, devices, fabric
-from .bucket import StatusBucket, right_to
 from .fence import MINE
-from .keeper import ENDING_S, Failed, Keeper, Stopped, grace_s
+from .keeper import ENDING_S, Failed, Keeper, Rules, Site, Stopped, grace_s
 from .log import NodeLog, follow
 from .mounts import Mounts
-from .reports import LINES_S
-from .rules import Rules
-from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SHUTDOWN, SUPERSEDED, WAITING
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import AbstractSet, Any, Dict, Sequence
-
+from .reports import LINES_S, VmReports, right_to
+from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SUPERSEDED, WAITING
 
 ROOT = "/var/lib/gputrain"
 PROGRAM = os.path.join(ROOT, ".gputrain", "agent.pyz")
@@ -49,15 +43,8 @@ LEAD_S = 30
 Google counts from the VM's start, and presses its power button then: whichever is first."""
 
 
-class Running(Exception):
-    """The startup script was started once more while it runs: by hand, as the boot does so once."""
-
-
-class Vm:
-    """A machine with one node of a gang; as of `Site`."""
-
-    asked = SHUTDOWN
-    restarts = 0  # whoever watches starts a whole gang again, perhaps elsewhere
+class Vm(Site):
+    """A machine with one node of a job. A client starts the whole job again, perhaps elsewhere."""
 
     def __init__(self, job: Any) -> None:
         self.job = job
@@ -66,27 +53,18 @@ class Vm:
         self.home = os.path.join(ROOT, job["job_id"], str(job["attempt"]))
         self.data = os.path.join(ROOT, job["job_id"], "data")  # on local SSD, where there is any
         os.makedirs(self.home, exist_ok=True)
-        self.was_here = self._was_here()
+        booted = os.path.join(self.home, "booted")
+        self.was_here = os.path.exists(booted)
+        open(booted, "w").close()
         self.log = NodeLog(self.home, self.rank)
-        self.board = StatusBucket(job, self.rank, self.log)
+        self.board = VmReports(job, self.rank, self.log)
         self.saves_s = grace_s(str(job["env"].get(contract.GRACE, "")))
         self.patience_s = self.saves_s + ENDING_S
         self._began = time.monotonic()
         self._mounts = Mounts(job, self.data, self.log)
         self._agent, self._lines = 0, threading.Thread()
-        self._caches: Dict[str, str] = {}
-        self._network: Dict[str, str] = {}
-
-    def _was_here(self) -> bool:
-        """Whether this VM has booted for this attempt before. Raises Running where it still runs it."""
-        self.booted = os.open(os.path.join(self.home, "booted"), os.O_CREAT | os.O_RDWR)
-        try:
-            fcntl.flock(self.booted, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends
-        except BlockingIOError:
-            raise Running from None
-        was_here = os.fstat(self.booted).st_size > 0
-        os.write(self.booted, b"x")
-        return was_here
+        self._caches: dict[str, str] = {}
+        self._network: dict[str, str] = {}
 
     def keeper(self) -> Keeper:
         """Who looks after this node."""
@@ -107,7 +85,7 @@ class Vm:
         if self.was_here:
             again = "its VM was rebooted, or the unit there restarted: the job starts again as a whole only"
             raise Failed(again, why=RESTARTED)
-        keeper.tell(WAITING)
+        keeper.show(WAITING)
         if devices.mount_local_ssds(keeper.call, self.data, self.log.say):
             self._caches = {"XDG_CACHE_HOME": os.path.join(self.data, "cache")}
         os.makedirs(os.path.join(self.data, "tmp"), exist_ok=True)
@@ -128,7 +106,7 @@ class Vm:
             keeper.rules.stop = said
             raise Stopped
 
-    def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:  # noqa: ARG002  # it is a `Site`
+    def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:  # noqa: ARG002  # it is a `Site`
         env = self._environment()
         for variable, name in ((contract.CHECKPOINT_DIR, "checkpoints"), (contract.OUTPUT_DIR, "output")):
             env[variable] = self._mounts.folder(keeper, self.job[name])
@@ -154,7 +132,7 @@ class Vm:
             os.close(out)
         return {self._agent: self.rank}
 
-    def _run_as_it_is(self, own: Any, env: Dict[str, str]) -> Dict[str, str]:
+    def _run_as_it_is(self, own: Any, env: dict[str, str]) -> dict[str, str]:
         """Have the agent run the image; the environment of the agent, which is outside."""
         kept = contract.CHECKPOINT_DIR, contract.OUTPUT_DIR
         job, asked = self.job, {**self._network, **self.job["env"]}
@@ -164,22 +142,15 @@ class Vm:
         job["order"]["argv"] = container.as_it_is(job["image"], own, values, names)
         return {name: value for name, value in env.items() if name not in values}
 
-    def have_ranks(self, agents: Sequence[int]) -> bool:  # noqa: ARG002  # it is a `Site`
-        """Nobody sees into a container."""
-        return True
-
-    def node_ended(self, node_rank: int) -> None:
-        """The others see it by its status."""
-
     def has_a_result(self) -> bool:
         """A process stuck in the driver keeps its container, and docker with it, after the agent has gone."""
-        return self.board.reports.result() is not None
+        return self.board.result() is not None
 
     def spared(self) -> AbstractSet[int]:
         """What the ranks wrote last still goes into the bucket; not beside another attempt."""
-        return frozenset() if self.board.word() == SUPERSEDED else self._mounts.pids
+        return frozenset() if self.board.wants() == SUPERSEDED else self._mounts.pids
 
-    def finish(self, keeper: Keeper) -> Dict[str, Any]:
+    def finish(self, keeper: Keeper) -> dict[str, Any]:
         if keeper.rules.stop == SUPERSEDED:
             if self._agent and self.job["image"]:
                 container.kill()
@@ -188,11 +159,11 @@ class Vm:
             container.kill()  # docker's own process may have been killed beside it
         ending = keeper.endings.get(self._agent)
         self._mounts.end(keeper)
-        told = {"result": self.board.reports.result()}
+        told = {"result": self.board.result()}
         if ending is None:
             return told
         self._lines.join(LINES_S)
-        told["result"] = told["result"] or self.board.reports.result()
+        told["result"] = told["result"] or self.board.result()
         code = ending.exit_code
         if code == contract.BAD_ENVIRONMENT and told["result"] and not keeper.rules.stop:
             return {**told, "why": BOOT}  # the agents of other nodes may wait for this one's
@@ -202,7 +173,7 @@ class Vm:
             raise Failed(f"the node agent did not start with {where}, exit code {code}: {said}")
         return told
 
-    def _environment(self) -> Dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         """The user's variables, and where this node stands in the gang."""
         job, address = self.job, metadata("network-interfaces/0/ip")
         own = {
@@ -211,7 +182,7 @@ class Vm:
             contract.NODE_RANK: str(self.rank),
             contract.NODE_NAMES: ",".join(job["names"]),
             contract.LOCAL_ADDR: address,
-            contract.RESULT_DIR: self.board.reports.results,
+            contract.RESULT_DIR: self.board.results,
             "TMPDIR": os.path.join(self.data, "tmp"),
         }
         host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
@@ -276,9 +247,6 @@ def main() -> None:
     processes.adopt_orphans()
     try:
         vm = Vm(json.loads(metadata("attributes/gputrain-job")))
-    except Running:  # a person ran this by hand: the job and its VM are left alone
-        sys.stderr.write("gputrain: this job runs here already\n")
-        return
     except Exception as error:  # noqa: BLE001  # whichever it is: systemd powers off what fails
         sys.exit(f"gputrain: this VM cannot tell what its job is, and powers off: {error!r}")
     try:

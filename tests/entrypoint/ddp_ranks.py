@@ -24,13 +24,6 @@ def sums() -> None:
         s.report(step=1, sum=rank)
 
 
-def one_raises() -> None:
-    with ddp.session(device="cpu") as s:
-        if s.rank == 1:
-            raise ValueError("the labels of shard 1 are damaged")
-        s.barrier()
-
-
 def full_disk_on_rank_1() -> None:
     with ddp.session(device="cpu") as s:
         s.register(model=torch.nn.Linear(4, 4))
@@ -80,12 +73,6 @@ def one_is_asked_to_stop() -> None:
         for step, _ in s.steps(s.loader(list(range(100)), 1), epochs=1):
             if s.rank == 1 and step == 3:
                 os.kill(os.getpid(), signal.SIGTERM)
-
-
-def one_exits_after_the_others_left() -> None:
-    with ddp.session(device="cpu", timeout_s=60) as s:
-        if s.rank == 1:
-            sys.exit(7)
 
 
 def one_never_enters() -> None:

@@ -1,10 +1,10 @@
-"""Ranks that never meet are told once; with a script that joins nothing, and one that joins."""
+"""Ranks that never meet are reported once; with a script that joins nothing, and one that joins."""
 
 import socket
 
 import pytest
 
-from gputrain.entrypoint import meeting
+from gputrain.entrypoint import network
 
 PORT = 45871
 
@@ -13,16 +13,16 @@ PORT = 45871
 def said(monkeypatch):
     """What is said of ranks that use torch, by a clock that a test sets."""
     now, lines = [0.0], []
-    monkeypatch.setattr(meeting.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(meeting.host, "uses_torch", lambda _pid: True)
-    looks = meeting.Meeting("torchrun-env", lambda text, _severity: lines.append(text))
+    monkeypatch.setattr(network.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(network.host, "uses_torch", lambda _pid: True)
+    looks = network.Meeting(lambda text, _severity: lines.append(text))
 
     def at(second, **how):
         now[0] = second
         looks.look([1], **how)
         return lines
 
-    looks.begin(0, 2, PORT)
+    looks.begin(2, PORT)
     return at
 
 
@@ -31,11 +31,6 @@ def test_ranks_that_never_meet_are_told_once_after_a_minute(said):
     (line,) = said(61)
     assert line.startswith("2 ranks ran and none joined a process group")
     assert said(90) == said(99, is_last=True) == [line]
-
-
-def test_a_shorter_run_is_told_at_its_end(said):
-    said(2)
-    assert len(said(20, is_last=True)) == 1
 
 
 def test_ranks_that_have_met_are_told_nothing_even_if_they_part(said):

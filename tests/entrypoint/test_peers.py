@@ -2,14 +2,12 @@
 
 import contextlib
 import sys
-import threading
 import time
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gputrain.entrypoint.cluster import Cluster
-from gputrain.entrypoint.options import parse
+from gputrain.entrypoint.options import Cluster, parse
 from gputrain.entrypoint.peers import Peers
 from gputrain.entrypoint.run_directory import Folder
 from tests.patience import PATIENCE_S
@@ -134,15 +132,6 @@ def test_who_comes_last_as_a_node_is_that_node(job):
     assert first.go["end"]["cause"]["message"] == "another process joined as node 1"
 
 
-def test_nodes_that_count_differently_are_told(job):
-    job.start(0)
-    wait(lambda: (job.path / "hello-0").exists())
-    job.start(1, count=2)
-    wait(lambda: all(node.go for node in job.nodes.values()))
-    for node in job.nodes.values():
-        assert node.go["end"]["cause"]["message"] == "node 1 counts 2 nodes, node 0 counts 3"
-
-
 def test_node_0_is_released_last(job):
     for rank in range(NODES):
         job.start(rank)
@@ -162,12 +151,3 @@ def test_a_directory_that_cannot_be_used_is_told_once(job, tmp_path):
     wait(lambda: node.go is not None)
     assert node.go["end"]["cause"]["kind"] == "node_missing"
     assert len([text for text in job.said if "cannot be used" in text]) == 1
-
-
-def test_one_thread_looks_after_a_node_and_ends_with_it(tmp_path):
-    before = threading.active_count()
-    with contextlib.closing(Job(tmp_path, count=1)) as job:
-        node = job.start(0)
-        wait(job.has_begun)
-        node.end()
-        wait(lambda: threading.active_count() == before)

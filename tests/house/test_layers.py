@@ -16,7 +16,6 @@ LAYERS = (
     ("jobstore",),
     ("backends.base",),
     ("backends.agent_reports",),
-    ("backends.log_merge",),
     ("backends.run_reports",),
     ("backends.google", "backends.limits"),
     ("backends.local", "backends.vertex", "backends.compute"),

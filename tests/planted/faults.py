@@ -304,9 +304,9 @@ FAULTS = (
     ),
     Plant(
         name="a VM that trains never hears that it is superseded",
-        file="gputrain/keeper/bucket.py",
-        text="        said = self.fence.while_running()\n",
-        instead="        said = MINE\n",
+        file="gputrain/keeper/reports.py",
+        text="            says = self.fence.while_running()\n            if",
+        instead="            says = MINE\n            if",
         caught_by=(
             "tests/unit/keeper/test_vm_fence.py::test_a_board_hears_of_a_cancel_and_then_of_another_attempt",
         ),
@@ -342,9 +342,9 @@ FAULTS = (
     ),
     Plant(
         name="ranks of a superseded VM may save beside those of another attempt",
-        file="gputrain/keeper/rules.py",
-        text="            self.stop, self._kill_at = SUPERSEDED, now\n",
-        instead="            self.stop = SUPERSEDED\n",
+        file="gputrain/keeper/keeper.py",
+        text="            self.stop, self._kill_at = status.SUPERSEDED, now\n",
+        instead="            self.stop = status.SUPERSEDED\n",
         caught_by=(
             "tests/unit/keeper/test_vm_fence.py::test_who_is_superseded_is_killed_at_once_whatever_was_asked_before",
         ),
@@ -462,7 +462,7 @@ FAULTS = (
         name="what a rank left running outlives the job",
         file="gputrain/entrypoint/processes.py",
         text="        left = set(host.children_of(os.getpid())) - spared\n",
-        instead="        left: Set[int] = set()\n",
+        instead="        left: set[int] = set()\n",
         caught_by=(
             "tests/entrypoint/check/test_one_node.py::test_what_a_rank_left_running_ends_with_the_node",
         ),

@@ -35,13 +35,12 @@ from gputrain.catalog import (
     Shape,
     nccl_defaults,
 )
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, zipapp
 from gputrain.fields import invalid
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.compute_lists import affinity_value
 from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import Attempt, RecordError
-from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 
@@ -70,7 +69,7 @@ JOB_KEY = "gputrain-job"
 CODE_KEY = "gputrain-code"
 """Where the startup script reads what to fetch first: the address of the job's code, and its hash."""
 
-_startup = cache(texts.startup)
+_startup = cache(zipapp.startup)
 
 SCHEMA = 1
 JOIN_S = 600

@@ -13,9 +13,8 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends import agent_reports as reports
-from gputrain.backends.agent_reports import first_cause, losses
+from gputrain.backends.agent_reports import Tail, first_cause, losses, merged
 from gputrain.backends.base import LogPage, Status
-from gputrain.backends.log_merge import USUAL_BYTES, Tail, merged
 from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
 from gputrain.jobstore.folder import explained
@@ -25,6 +24,8 @@ from gputrain.lifecycle import Failure, State
 
 Document = Mapping[str, Any]
 LAST_LINES = 20
+USUAL_BYTES = 160
+"""Of a line: a guess, from which the last ones are looked for."""
 _MOST_NODES = 10_000
 
 _KILLED = "its supervisor wrote no end: it was killed, or this machine was restarted"

@@ -12,18 +12,13 @@ import os
 import re
 import sys
 import time
+from typing import Any, NoReturn
 
 from gputrain.entrypoint import contract, host, processes
 from gputrain.entrypoint.run_directory import Folder
 from gputrain.keeper import folder
-from gputrain.keeper.keeper import Keeper, grace_s
-from gputrain.keeper.rules import TICK_S, Rules
+from gputrain.keeper.keeper import TICK_S, Keeper, Rules, Site, grace_s
 from gputrain.keeper.status import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, NoReturn
 
 KILL_MARGIN_S = 5.0
 """How much longer than its own grace time an agent is given before it is killed."""
@@ -71,7 +66,7 @@ class AttemptFolder:
         folder.write_json(self.file(folder.STATE), document)
         self._is_written = True
 
-    def tell(self, document: dict[str, Any]) -> None:
+    def show(self, document: dict[str, Any]) -> None:
         """As of `StatusBoard`: where the disk is full the job goes on, and the next look tries again."""
         with contextlib.suppress(OSError):
             self.write(document)
@@ -79,22 +74,22 @@ class AttemptFolder:
     def last(self, document: dict[str, Any]) -> None:
         """As of `StatusBoard`; where the disk is full, into the room that was kept for it."""
         until = time.monotonic() + LAST_WRITE_S
-        self.tell(document)
+        self.show(document)
         while not self._is_written and time.monotonic() < until:
             self._check()
             with contextlib.suppress(OSError):
                 os.unlink(self.file(folder.RESERVE))
-            self.tell({**document, "disk_was_full": True})
+            self.show({**document, "disk_was_full": True})
             if not self._is_written:
                 processes.wait(TICK_S)
 
-    def word(self) -> str:
+    def wants(self) -> str:
         """As of `StatusBoard`. At the first call an error of reading the record is raised as it is; later it
         stops no training.
         """
         self._check()
         if not self._is_written:
-            self.tell(self._document)
+            self.show(self._document)
         if os.path.exists(self.file(folder.KILL)):
             return SUPERSEDED
         record = self.order.get("record")
@@ -190,8 +185,8 @@ def _open(path: str, folder: str) -> int:
             continue
 
 
-class ThisMachine:
-    """All nodes of a job as agents of this machine, whose GPUs it shares with other jobs; as of `Site`."""
+class ThisMachine(Site):
+    """All nodes of a job as agents of this machine, whose GPUs it shares with other jobs."""
 
     asked = CANCELLED
 
@@ -210,11 +205,11 @@ class ThisMachine:
 
     def wait(self, keeper: Keeper) -> None:
         """Other jobs may hold the GPUs; and the job may have been cancelled before this process was up."""
-        keeper.until(lambda: not self._board.word())
+        keeper.until(lambda: not self._board.wants())
         gpus = self._order["gpus"]
         if gpus is None or self._has_gpus(gpus):
             return
-        keeper.tell(WAITING, message="waits for GPUs that other jobs hold")
+        keeper.show(WAITING, message="waits for GPUs that other jobs hold")
         keeper.until(lambda: self._has_gpus(gpus))
 
     def _has_gpus(self, gpus: dict[str, Any]) -> bool:
@@ -256,7 +251,7 @@ class ThisMachine:
             env[contract.RUN_DIR] = results
         return env
 
-    def have_ranks(self, agents: Sequence[int]) -> bool:  # noqa: ARG002  # it is a `Site`
+    def have_ranks(self) -> bool:
         """An agent makes the folder of its ranks as it starts them."""
         return any(name.startswith(contract.ERROR_FOLDER) for name in os.listdir(self._results))
 
@@ -266,13 +261,6 @@ class ThisMachine:
         go = directory.get("go")
         if go:
             directory.create(f"{go['run']}/ended-{node_rank}", {})
-
-    def has_a_result(self) -> bool:
-        """Its agents end by themselves."""
-        return False
-
-    def spared(self) -> frozenset[int]:
-        return frozenset()
 
     def finish(self, keeper: Keeper) -> dict[str, Any]:  # noqa: ARG002  # it is a `Site`
         """The GPUs are free again. What the agents found lies beside their logs."""

@@ -20,12 +20,11 @@ from gputrain.catalog import (
     default_image,
     nccl_defaults,
 )
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, zipapp
 from gputrain.fields import invalid
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import Attempt
-from gputrain.keeper import texts
 from gputrain.planning import Candidate, GcloudJob
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
@@ -184,8 +183,8 @@ def in_the_order(env: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def loader() -> str:
-    """The constant lines that a container runs first, without comments."""
-    return "".join(line for line in texts.loader().splitlines(keepends=True) if not line.startswith("#"))
+    """What a container runs first, the same for all."""
+    return zipapp.loader()
 
 
 def claim_of(bucket: BucketPrefix, job_id: str, attempt_id: str) -> str:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from gputrain.ddp import SessionError
-from gputrain.ddp.data import ItemSeeded, ResumableSampler, batches, make_loader
+from gputrain.ddp.data import ResumableSampler, batches, make_loader
 
 
 class Noisy(torch.utils.data.Dataset):
@@ -87,20 +87,6 @@ def test_worker_processes_give_the_same_items_after_a_resume(done: int) -> None:
         return [[part.tolist() for part in batch] for batch in batches(loader(num_workers=2), 7, 0, skip)]
 
     assert read(done) == read(0)[done:]
-
-
-def test_the_loader_leaves_the_global_generator_alone() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    iter(make_loader([1, 2], 1, ResumableSampler(2), exact=False, options={}))
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_items_outside_a_worker_are_read_as_they_are() -> None:
-    random.seed(1)
-    before = random.getstate()
-    assert ItemSeeded([5, 6])[1] == 6
-    assert random.getstate() == before
 
 
 def test_an_iterable_without_a_sampler_is_read_up_to_its_place() -> None:

@@ -19,11 +19,6 @@ MODULES = sorted(path.stem for path in ROOM.glob("*.py"))
 
 
 @each("module", MODULES)
-def test_the_syntax_is_that_of_python_3_9(module: str) -> None:
-    ast.parse((ROOM / f"{module}.py").read_text(), feature_version=(3, 9))
-
-
-@each("module", MODULES)
 def test_at_the_top_only_the_standard_library_and_the_contract_are_imported(module: str) -> None:
     for node in ast.parse((ROOM / f"{module}.py").read_text()).body:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -29,13 +29,6 @@ def test_ranks_work_together_and_rank_0_speaks_for_them(tmp_path: Path) -> None:
     assert "GPUTRAIN_METRIC" not in gang.log(1)
 
 
-def test_a_rank_that_raises_leaves_at_once_with_its_own_traceback(tmp_path: Path) -> None:
-    codes, gang = run("one_raises", tmp_path=tmp_path)
-    assert codes[1] == 1
-    assert "ValueError: the labels of shard 1 are damaged" in gang.log(1)
-    assert "ValueError" not in gang.log(0)
-
-
 def test_a_full_disk_on_one_rank_is_an_error_on_all_that_names_it(tmp_path: Path) -> None:
     codes, gang = run("full_disk_on_rank_1", tmp_path=tmp_path)
     assert codes == [1, 1]
@@ -90,12 +83,6 @@ def test_a_rank_that_leaves_is_told_that_another_is_gone(tmp_path: Path) -> None
     assert codes == [1, -9]
     assert "SessionError: rank 0 was leaving the session, and another rank is gone" in gang.log(0)
     assert "The above exception was the direct cause" in gang.log(0)
-
-
-def test_the_end_of_a_script_is_its_own(tmp_path: Path) -> None:
-    codes, gang = run("one_exits_after_the_others_left", tmp_path=tmp_path)
-    assert codes == [1, 7]
-    assert "SessionError" not in gang.log(1)
 
 
 def test_a_rank_that_nobody_joins_says_where_it_waited(tmp_path: Path) -> None:

@@ -61,24 +61,6 @@ def test_the_rank_that_skips_a_collective_is_blamed_with_its_own_stack(cluster, 
         assert "all_reduce" not in cause["traceback"]
 
 
-def test_a_hang_is_found_in_little_more_than_its_timeout(cluster):
-    node = cluster.run(
-        cluster.script(SLEEPS.format(before="print(time.time(), flush=True)")),
-        nproc=1,
-        flags=["--hang-timeout=8"],
-    )
-    spoke = float(next(line for line in node.lines if line.startswith("[0] ")).split()[1])
-    found = next(line for line in node.lines if "first cause" in line)
-    assert "stuck at train.py:4" in found
-    silent_s = float(found.partition("silent for ")[2].split()[0])
-    assert silent_s == 8
-    ended = node.result["ended_at"]
-    from datetime import datetime
-
-    took = datetime.fromisoformat(ended.replace("Z", "+00:00")).timestamp() - spoke
-    assert took < 8 * 1.1 + 2  # the rank's end and a busy machine
-
-
 def test_a_rank_that_speaks_now_and_then_does_not_hang(cluster):
     script = cluster.script("""
         import os, time
@@ -101,12 +83,6 @@ def test_steps_without_a_word_are_signs_of_life(cluster):
     """)
     node = cluster.run(script, nproc=1, flags=["--hang-timeout=3"])
     assert node.code == 0, node.out
-
-
-def test_a_program_that_is_not_ours_hangs_without_stacks(cluster):
-    node = cluster.run("sh", "-c", "sleep 600", nproc=1, flags=["--launcher=none", "--hang-timeout=2"])
-    assert (node.cause["kind"], node.cause["rank"]) == ("hang", None)
-    assert hang.UNKNOWN in node.cause["message"]
 
 
 UNASKED = "could not be asked: a reason"

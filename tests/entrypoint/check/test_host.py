@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint import addresses, host, launcher
+from gputrain.entrypoint import host, launcher
 from tests.each import each
 
 
@@ -79,13 +79,6 @@ def test_a_small_shm_is_named_with_what_to_do(tmp_path):
     assert "cannot be read" in host.shared_memory_advice(str(tmp_path / "none"))
 
 
-def test_google_is_known_by_its_name(tmp_path):
-    (tmp_path / "product").write_text("Google Compute Engine\n")
-    assert host.is_on_google({}, str(tmp_path / "product"))
-    (tmp_path / "product").write_text("KVM\n")
-    assert not host.is_on_google({}, str(tmp_path / "product"))
-
-
 def test_a_network_profile_is_sourced_and_the_users_own_values_stay(tmp_path):
     script = tmp_path / "set nccl env.sh"
     script.write_text(
@@ -115,9 +108,3 @@ def test_a_profile_that_fails_changes_nothing(tmp_path, text):
     (tmp_path / "profile.sh").write_text(text)
     own = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64", "NCCL_INIT_SCRIPT": str(tmp_path / "profile.sh")}
     assert launcher.network_profile({**os.environ, **own}) == {}
-
-
-def test_a_free_port_is_not_one_that_outgoing_connections_take():
-    ports = {addresses.free_port("127.0.0.1") for _ in range(50)}
-    assert len(ports) > 10
-    assert all(10_000 <= port < 32_000 for port in ports)

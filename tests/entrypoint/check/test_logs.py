@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -41,13 +40,6 @@ def test_every_line_of_every_rank_is_one_json_object(cluster):
     ]  # fmt: skip
 
 
-def test_the_agents_own_words_are_json_too(cluster):
-    node = cluster.run(cluster.script("raise ValueError('bad')"), nproc=1, flags=["--log-format=json"])
-    told = next(entry for entry in entries(node) if "node" in entry)
-    assert told["severity"] == "ERROR"
-    assert "ValueError: bad" in told["message"]
-
-
 def test_metrics_keep_their_marker_in_both_formats(cluster):
     script = cluster.script("""print('GPUTRAIN_METRIC {"step": 1}')""")
     text = cluster.run(script, nproc=1)
@@ -71,17 +63,6 @@ def test_a_log_folder_that_cannot_be_written_costs_the_files_not_the_run(cluster
     assert node.code == 0
     assert node.said("without a log file")
     assert node.said("[0] x")
-
-
-def test_a_rank_that_closes_its_streams_runs_on(cluster):
-    script = cluster.script("""
-        import os, sys, time
-        os.close(1); os.close(2)
-        time.sleep(0.3)
-        os._exit(3 if os.environ["RANK"] == "1" else 0)
-    """)
-    node = cluster.run(script)
-    assert (node.code, node.cause["rank"]) == (3, 1)
 
 
 def test_a_child_that_holds_the_streams_open_does_not_hold_the_end(cluster):
@@ -121,32 +102,6 @@ def test_a_slow_reader_loses_no_line_and_holds_the_ranks_back(cluster):
     assert lines[-1].startswith(b"GPUTRAIN_RESULT ")
 
 
-def test_a_reader_that_takes_nothing_does_not_keep_a_stop_from_the_ranks(cluster, until):
-    script = cluster.script("""
-        import os, signal, sys, threading
-        def stop(number, frame):
-            open("stopped-" + os.environ["RANK"], "w").close()
-            os._exit(75)
-        signal.signal(signal.SIGTERM, stop)
-        def write():
-            while True:
-                print("x" * 1000)
-        threading.Thread(target=write, daemon=True).start()
-        open("up-" + os.environ["RANK"], "w").close()
-        while True:  # a signal just before a write to a full pipe would be heard after it alone
-            signal.pause()
-    """)
-    home = os.path.dirname(script)
-    command = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node=2", "--", script]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.PIPE) as agent:
-        until(lambda: all(os.path.exists(f"{home}/up-{rank}") for rank in (0, 1)), "the ranks' start")
-        agent.send_signal(signal.SIGTERM)
-        until(lambda: all(os.path.exists(f"{home}/stopped-{rank}") for rank in (0, 1)), "the stop")
-        assert agent.stdout.read().splitlines()[-1].startswith(b"GPUTRAIN_RESULT ")
-    assert agent.returncode == 75
-
-
 def test_a_reader_that_goes_away_does_not_end_the_run(cluster):
     script = cluster.script("""
         import time
@@ -158,19 +113,6 @@ def test_a_reader_that_goes_away_does_not_end_the_run(cluster):
         agent.stdout.close()
     assert agent.returncode == 0
     assert json.loads((cluster.folder / "result-0.json").read_text())["state"] == "done"
-
-
-def test_a_stdout_that_does_not_block_is_written_to_all_the_same(cluster):
-    script = cluster.script(f"for number in range({MANY}):\n    print(number, 'x' * 100)\n")
-    readable, writable = os.pipe()
-    os.set_blocking(writable, False)
-    command = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node=1", "--", script]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=writable) as agent:
-        os.close(writable)
-        with os.fdopen(readable) as out:
-            lines = out.read().splitlines()
-    assert agent.returncode == 0
-    assert len(lines) == MANY + 1
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])

@@ -79,10 +79,7 @@ print("sum", int(total))
 @pytest.mark.skipif("not has_networks_of_its_own()", reason="needs root and iproute2")
 @pytest.mark.parametrize(
     ("near", "far", "first"),
-    [
-        ("10.77.0.1/24", "10.77.0.2/24", "10.77.0.1"),
-        ("fd77::1/64", "fd77::2/64", "fd77::1"),
-    ],
+    [("10.77.0.1/24", "10.77.0.2/24", "10.77.0.1"), ("fd77::1/64", "fd77::2/64", "fd77::1")],
 )
 def test_hosts_whose_names_mean_nothing_meet_where_their_agents_do(tmp_path, near, far, first):
     pytest.importorskip("torch")

@@ -93,13 +93,6 @@ def test_an_older_driver_is_asked_what_it_knows(smi, monkeypatch, until):
     gpus.close()
 
 
-@pytest.mark.parametrize("visible", ["", None])
-def test_without_gpus_nothing_is_asked(monkeypatch, tmp_path, visible):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    gpus = GpuWatch({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
-    assert (gpus.latest, gpus.fault_now()) == ({}, "")
-
-
 @pytest.mark.parametrize(
     ("now", "said"),
     [

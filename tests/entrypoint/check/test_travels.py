@@ -24,7 +24,7 @@ SOURCES = [
     *sorted((PACKAGE / "ddp").glob("*.py")),
     *sorted((PACKAGE / "keeper").glob("*.py")),
 ]
-STAYS = {PACKAGE / name for name in ("entrypoint/zipapp.py", "keeper/texts.py", "keeper/folder.py")}
+STAYS = {PACKAGE / name for name in ("entrypoint/zipapp.py", "keeper/folder.py")}
 """What is of use on the client's machine only."""
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
 OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 9]
@@ -176,37 +176,6 @@ def test_a_result_has_the_fields_it_promises(cluster):
     assert node.cause["kind"] in contract.CAUSE_KINDS
     assert node.result["state"] in contract.STATES
     assert json.loads(json.dumps(node.result)) == node.result
-
-
-def test_an_agent_whose_ranks_run_costs_next_to_nothing(cluster, until):
-    script = cluster.script(
-        "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.05)"
-    )
-    nodes = cluster.start_all(script)
-    until(lambda: all(len(node.said("] up")) == 2 for node in nodes), "the ranks' start")
-    before = [_cost(node.pid) for node in nodes]
-    ticks = os.sysconf("SC_CLK_TCK")
-    idle_s = 4.0
-    end = os.times().elapsed + idle_s
-    until(lambda: os.times().elapsed > end, "the end of the watch")
-    after = [_cost(node.pid) for node in nodes]
-    (cluster.folder / "go").touch()
-    for (used, switches, rss), (used_before, switches_before, _) in zip(after, before, strict=True):
-        assert used - used_before <= max(1, 0.02 * idle_s * ticks)
-        assert (
-            switches - switches_before <= 12 * idle_s
-        )  # it looks around four times, and for peers five times
-        assert rss <= 25 << 20
-    assert [node.wait().code for node in nodes] == [0, 0]
-
-
-def _cost(pid):
-    """Processor time in ticks, how often it was woken, and memory in bytes, of all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    switches = 0
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        switches += int(status.read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-    return int(fields[11]) + int(fields[12]), switches, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @each("path", sorted((PACKAGE / "entrypoint").glob("*.py")))

@@ -11,13 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import gputrain_emulator
 from gputrain.code import resolve
-from gputrain.code.bundle import (
-    check,
-    pack,
-    read_dockerignore,
-    send,
-    survey,
-)
+from gputrain.code.bundle import check, pack, read_dockerignore, send, survey
 from gputrain.errors import RequestError, SpecError
 from gputrain.google import GoogleClient
 from gputrain.google.storage import BucketPrefix

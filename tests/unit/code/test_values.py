@@ -10,15 +10,7 @@ from hypothesis import given, settings, strategies as st
 from gputrain.code.function import CannotTravel, expression
 from tests.each import each
 
-ATOMS = (
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(allow_nan=False),
-    st.text(),
-    st.binary(),
-    st.complex_numbers(allow_nan=False),
-)
+ATOMS = (st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary())
 PLAIN = st.recursive(
     st.one_of(*ATOMS),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.lists(inner).map(tuple),
@@ -46,13 +38,10 @@ def test_plain_values_are_made_again(value):
         set(),
         {1, 2},
         frozenset({"a"}),
-        range(3),
-        ...,
         pathlib.Path("/a/b"),
-        datetime.timedelta(hours=3),
         re.compile("a+", re.IGNORECASE),
         logging.getLogger("a.b"),
-        [pathlib.PurePosixPath("x")],
+        [pathlib.Path("x")],
         float("-inf"),
     ],
 )

@@ -75,14 +75,6 @@ def test_no_other_registry_sees_a_token(said, image):
     assert said()[0]["input"] == ""
 
 
-@pytest.mark.parametrize(
-    "image", ["evil.example:443#.pkg.dev/x", "evil.example?.gcr.io/x", "--privileged", "-v/:/host", "a b", ""]
-)
-def test_what_is_no_name_of_an_image_is_refused_before_docker_hears_of_it(said, image):
-    with pytest.raises(container.Failed, match="no name of an image"):
-        container.fetch(image, call)
-
-
 def test_a_pull_that_keeps_failing_is_told_with_dockers_words_and_the_role(said, monkeypatch):
     monkeypatch.setenv("FAILURES", "9")
     with pytest.raises(container.Failed, match=r"denied: no such thing\n.*roles/artifactregistry\.reader"):

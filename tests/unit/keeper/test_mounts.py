@@ -3,10 +3,9 @@
 import pytest
 
 from gputrain.keeper import mounts
-from gputrain.keeper.keeper import Failed, Keeper, Stopped
+from gputrain.keeper.keeper import Failed, Keeper, Rules, Stopped
 from gputrain.keeper.log import NodeLog
 from gputrain.keeper.mounts import Mounts
-from gputrain.keeper.rules import Rules
 from gputrain.keeper.status import SHUTDOWN
 
 JOB = {"bucket": "my-bucket", "folder": "jobs/bert/", "job_id": "bert"}
@@ -17,7 +16,7 @@ class Site:
 
     asked = said = ""
 
-    def word(self):
+    def wants(self):
         return self.said
 
     def waiting(self):

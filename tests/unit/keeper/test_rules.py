@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from gputrain.keeper.rules import AGAIN_S, ASK, KILL, NOTHING, Rules
+from gputrain.keeper.keeper import AGAIN_S, ASK, KILL, NOTHING, Rules
 
 
 def test_nothing_is_due_before_the_deadline_and_then_they_are_asked_once():

@@ -10,18 +10,9 @@ import pytest
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import Bucket, CallFailed
-from gputrain.keeper import bucket
+from gputrain.keeper import reports
 from gputrain.keeper.log import NodeLog
-from gputrain.keeper.status import (
-    ABSENT,
-    BOOT,
-    CANCELLED,
-    HALTED,
-    RESTARTED,
-    RUNNING,
-    SCHEMA,
-    SHUTDOWN,
-)
+from gputrain.keeper.status import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
 from tests.support.records import OURS, Records
@@ -44,7 +35,7 @@ class Node:
             "record": "records/bert.json", "attempt": OURS.attempt.id, "names": ["a"], "job_id": "bert",
             "boot_wait_s": 900, "is_queued": False, "zone": "z",
         }  # fmt: skip
-        self.board = bucket.StatusBucket(self.job, 0, self.log)
+        self.board = reports.VmReports(self.job, 0, self.log)
         self.write(OURS)
 
     def read(self, name):
@@ -54,7 +45,7 @@ class Node:
 @pytest.fixture
 def node(cloud, tmp_path, monkeypatch):
     for name in ("FIRST_S", "EVERY_S", "TICK_S"):
-        monkeypatch.setattr(bucket, name, 0.05)
+        monkeypatch.setattr(reports, name, 0.05)
     node = Node(cloud, tmp_path)
     yield node
     stop(node.board)
@@ -63,24 +54,17 @@ def node(cloud, tmp_path, monkeypatch):
 def test_an_answer_that_is_none_of_storages_ends_no_board(node):
     node.write(OURS.cancel())
     node.cloud.fail("storage.objects.insert", HALF, times=3)
-    node.board.tell({"phase": "running"})
-    until(lambda: node.board.word() == CANCELLED)
+    node.board.show({"phase": "running"})
+    until(lambda: node.board.wants() == CANCELLED)
     until(lambda: node.read("status-0.json") is not None)
 
 
 def test_a_status_that_was_refused_is_told_again_and_the_refusal_said_once(node):
     node.cloud.fail("storage.objects.insert", faults.server_error(403), times=3)
-    node.board.tell({"phase": "running"})
+    node.board.show({"phase": "running"})
     until(lambda: node.read("status-0.json") is not None)
     with open(node.log.path) as log:
         assert log.read().count("cannot be written") == 1
-
-
-def test_peers_hear_of_a_node_that_could_not_begin_though_the_bucket_answered_nonsense_first(node):
-    node.cloud.fail("storage.objects.insert", HALF, times=3)
-    node.board.last(ENDED)
-    assert json.loads(node.read("failed"))["why"] == BOOT
-    assert json.loads(node.read("status-0.json"))["phase"] == "ended"
 
 
 @pytest.mark.parametrize(
@@ -97,14 +81,14 @@ def test_an_end_that_the_bucket_refuses_for_good_keeps_no_vm(node):
     order = node.cloud.fail("storage.*", faults.server_error(404), times=None)
     began = time.monotonic()
     node.board.last(ENDED)
-    assert time.monotonic() - began < bucket.LAST_S / 2
+    assert time.monotonic() - began < reports.LAST_S / 2
     order.cancel()
     assert node.read("status-0.json") is None
 
 
 def asked(node, monkeypatch, answers):
     """The names of the objects that are put, in turn; the bucket does not answer to the first so many."""
-    put, names = node.board._bucket.put, []
+    put, names = node.board.bucket.put, []
 
     def told(name, *words, **how):
         names.append(name.rpartition("/")[2])
@@ -112,7 +96,7 @@ def asked(node, monkeypatch, answers):
             raise CallFailed("http://storage", "503", 503)
         return put(name, *words, **how)
 
-    monkeypatch.setattr(node.board._bucket, "put", told)
+    monkeypatch.setattr(node.board.bucket, "put", told)
     return names
 
 
@@ -136,20 +120,12 @@ def test_the_end_of_a_node_whose_plug_is_pulled_is_told_before_its_log(node, mon
     assert node.read(LOG) == b"a line\n"
 
 
-def test_what_goes_on_answering_as_no_bucket_does_keeps_no_vm(node):
-    order = node.cloud.fail("storage.objects.insert", HALF, times=None)
-    began = time.monotonic()
-    node.board.last(ENDED)
-    assert time.monotonic() - began < bucket.LAST_S / 2
-    order.cancel()
-
-
 def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(node, monkeypatch):
     node.log.hear(b"a line\n")
     monkeypatch.setattr("gputrain.keeper.log.open", opener("node.log"), raising=False)
     began = time.monotonic()
     node.board.last({**ENDED, "why": CANCELLED})
-    assert time.monotonic() - began < bucket.LAST_S / 2
+    assert time.monotonic() - began < reports.LAST_S / 2
     assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
     with open(node.log.path) as log:
         assert log.read().count("the log could not be sent: [Errno 5]") == 1
@@ -158,7 +134,7 @@ def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(nod
 @pytest.fixture
 def long_log(node, monkeypatch):
     """Begins once a log is on its way, which takes until the other is set."""
-    put, begun, go_on = node.board._bucket.put, threading.Event(), threading.Event()
+    put, begun, go_on = node.board.bucket.put, threading.Event(), threading.Event()
 
     def slow(name, *words, **how):
         if "/logs/" in name:
@@ -166,7 +142,7 @@ def long_log(node, monkeypatch):
             assert go_on.wait(60)
         return put(name, *words, **how)
 
-    monkeypatch.setattr(node.board._bucket, "put", slow)
+    monkeypatch.setattr(node.board.bucket, "put", slow)
     node.log.say("a line")
     yield begun, go_on
     go_on.set()
@@ -176,8 +152,8 @@ def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_w
     node, long_log, monkeypatch
 ):
     begun, go_on = long_log
-    monkeypatch.setattr(bucket, "AT_ONCE_S", 0.05)
-    node.board.tell({"phase": "running"})
+    monkeypatch.setattr(reports, "AT_ONCE_S", 0.05)
+    node.board.show({"phase": "running"})
     assert begun.wait(60)
     ending = threading.Thread(target=node.board.last, args=({**ENDED, "why": SHUTDOWN},))
     ending.start()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gputrain.entrypoint import zipapp
-from gputrain.keeper import texts
 from tests.each import each
 
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
@@ -35,7 +34,7 @@ def test_what_a_vm_runs_is_whole(tmp_path, python):
 @each("python", OLD_ENOUGH or [Path(sys.executable)])
 def test_the_loader_is_one_text_that_says_what_it_cannot_fetch(python):
     order = {"storage": "http://127.0.0.1:1", "bucket": "b", "object": "o", "generation": 1, "sha256": ""}
-    quick = texts.loader().replace("PAUSES_S = (1, 2, 4, 8, 16, 0)", "PAUSES_S = (0,)")
+    quick = zipapp.loader().replace("PAUSES_S = (1, 2, 4, 8, 16, 0)", "PAUSES_S = (0,)")
     words = [python, "-I", "-S", "-c", quick, json.dumps(order)]
     env = {"GCE_METADATA_HOST": "127.0.0.1:1"}
     done = subprocess.run(words, capture_output=True, text=True, env=env)
@@ -44,5 +43,5 @@ def test_the_loader_is_one_text_that_says_what_it_cannot_fetch(python):
 
 
 def test_the_texts_fit_where_they_go():
-    assert len(texts.loader()) < 16_000
-    assert subprocess.run(["bash", "-n"], input=texts.startup(), text=True).returncode == 0
+    assert len(zipapp.loader()) < 16_000
+    assert subprocess.run(["bash", "-n"], input=zipapp.startup(), text=True).returncode == 0

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from gputrain.entrypoint.cloud import Bucket
-from gputrain.keeper import bucket, fence
-from gputrain.keeper.keeper import Failed, Stopped
+from gputrain.keeper import fence, reports
+from gputrain.keeper.keeper import ASK, KILL, NOTHING, Failed, Rules, Stopped
 from gputrain.keeper.log import NodeLog
-from gputrain.keeper.rules import ASK, KILL, NOTHING, Rules
 from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN, SUPERSEDED
 from gputrain.keeper.vm import Vm
 from gputrain_emulator.errors import ApiError
@@ -34,7 +33,7 @@ class Node:
             "record": "records/bert.json", "attempt": "k3x9q2ab", "names": ["a", "b"], "job_id": "bert",
             "boot_wait_s": 900, "is_queued": False,
         }  # fmt: skip
-        self.board = bucket.StatusBucket(self.job, 0, self.log)
+        self.board = reports.VmReports(self.job, 0, self.log)
         self.keeper = SimpleNamespace(rules=Rules(float("inf"), "", 5.0), sleep=lambda _: None)
 
     def boot(self):
@@ -49,7 +48,7 @@ class Node:
 @pytest.fixture
 def node(cloud, tmp_path, monkeypatch, at_once):
     for name in ("FIRST_S", "EVERY_S", "TICK_S"):
-        monkeypatch.setattr(bucket, name, 0.02)
+        monkeypatch.setattr(reports, name, 0.02)
     for name in ("DENIED_FOR_S", "SILENT_FOR_S"):
         monkeypatch.setattr(fence, name, 0.0)
     node = Node(cloud, tmp_path)
@@ -91,30 +90,30 @@ def test_a_vm_that_cannot_read_the_record_ends_and_names_what_it_lacks(fault, na
 
 def test_a_board_hears_of_a_cancel_and_then_of_another_attempt(node):
     node.write(OURS)
-    node.board.tell({"phase": "running"})
+    node.board.show({"phase": "running"})
     node.write(OURS.cancel())
-    until(lambda: node.board.word() == CANCELLED)
+    until(lambda: node.board.wants() == CANCELLED)
     node.write(OTHER)
-    until(lambda: node.board.word() == SUPERSEDED)
+    until(lambda: node.board.wants() == SUPERSEDED)
 
 
 def test_what_is_no_answer_about_the_record_stops_no_training(node, cloud):
     node.write(OURS)
     order = cloud.fail("storage.objects.get", DENIED, times=None)
-    node.board.tell({"phase": "running"})
+    node.board.show({"phase": "running"})
     until(lambda: "status-0.json" in node.names())
-    assert node.board.word() == ""
+    assert node.board.wants() == ""
     order.cancel()
     node.write(OURS.cancel())
-    until(lambda: node.board.word() == CANCELLED)
+    until(lambda: node.board.wants() == CANCELLED)
 
 
 def test_of_a_superseded_vm_the_bucket_gets_its_end_alone(node):
     node.write(OTHER)
-    node.board.tell({"phase": "running"})
-    until(lambda: node.board.word() == SUPERSEDED)
+    node.board.show({"phase": "running"})
+    until(lambda: node.board.wants() == SUPERSEDED)
     node.log.say("a line")
-    node.board.tell({"phase": "stopping"})
+    node.board.show({"phase": "stopping"})
     node.board.last({"phase": "ended", "why": SUPERSEDED, "message": ""})
     assert node.names() == {"status-0.json"}
     assert json.loads(node.there.get("jobs/bert/k3x9q2ab/status-0.json"))["phase"] == "ended"

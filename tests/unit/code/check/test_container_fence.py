@@ -46,7 +46,10 @@ def code(tmp_path):
 
 
 def replica(pool):
-    spec = {"cluster": {"workerpool0": ["a:2222"], "workerpool1": ["b:2222"]}, "task": {"type": pool}}
+    spec = {
+        "cluster": {"workerpool0": ["a:2222"], "workerpool1": ["b:2222"]},
+        "task": {"type": pool, "index": 0},
+    }
     return json.dumps(spec)
 
 
