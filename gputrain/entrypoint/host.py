@@ -180,18 +180,13 @@ def program_of(pid: int) -> str:
     return ""
 
 
-def put(path: str, data: bytes | str, mode: int = 0o666) -> None:
+def put(path: str, text: str) -> None:
     """Write a file that appears whole or not at all."""
     folder, name = os.path.split(path)
-    fresh = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.new")  # threads, too, may write the same
-    try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
-        os.replace(fresh, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(fresh)
-        raise
+    fresh = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
+    with open(fresh, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(fresh, path)
 
 
 def read_text(path: str) -> str:

@@ -18,14 +18,13 @@ Standard library only: the client and the supervisor both read and write here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 import time
 from collections.abc import Mapping
 from typing import Any
-
-from gputrain.entrypoint import host
 
 ORDER = "order.json"
 STATE = "state.json"
@@ -47,7 +46,15 @@ FILE_MODE = 0o600
 
 def write_whole(path: str, data: bytes) -> None:
     """Write a file of this user alone, which appears whole or not at all."""
-    host.put(path, data, FILE_MODE)
+    fresh = f"{path}.{os.urandom(6).hex()}.new"  # threads, too, may write the same
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+            file.write(data)
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
 
 
 def write_json(path: str, document: Mapping[str, Any]) -> None:
