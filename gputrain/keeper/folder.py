@@ -22,7 +22,6 @@ import contextlib
 import json
 import os
 import stat
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,8 +103,3 @@ def is_held(folder: str) -> bool:
     finally:
         os.close(fd)
     return False
-
-
-def now() -> float:
-    """Seconds since 1970, as every document here counts them."""
-    return time.time()

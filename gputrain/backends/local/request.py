@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -109,7 +110,7 @@ def complete(root: Path, body: Mapping[str, Any]) -> dict[str, Any]:
     folders = {name: _make_dir(field, body[field], own) for name, field in where.items()}
     nodes = [_placed({**node, "env": {**node["env"], **folders}}) for node in body["nodes"]]
     start = [sys.executable, *_required(root, body), *BARE, _AGENT, PACKAGES]
-    return {**body, "nodes": nodes, "start": start, "created_at": folder.now()}
+    return {**body, "nodes": nodes, "start": start, "created_at": time.time()}
 
 
 def _placed(node: dict[str, Any]) -> dict[str, Any]:
@@ -225,6 +226,6 @@ def clear_drafts(root: Path) -> None:
     """Remove what killed clients left of folders that they were making."""
     for path in map(str, root.glob(f"{folder.DRAFT}*")):
         with contextlib.suppress(OSError):
-            is_old = os.lstat(path).st_mtime < folder.now() - DRAFT_S
+            is_old = os.lstat(path).st_mtime < time.time() - DRAFT_S
             if is_old and folder.is_own(path) and not folder.is_held(path):
                 shutil.rmtree(path, ignore_errors=True)

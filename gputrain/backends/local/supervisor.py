@@ -200,7 +200,7 @@ class ThisMachine(Site):
         self.patience_s = self.saves_s + KILL_MARGIN_S
 
     def waiting(self) -> Rules:
-        patience_s = self._order["created_at"] + self._order["max_wait_s"] - folder.now()
+        patience_s = self._order["created_at"] + self._order["max_wait_s"] - time.time()
         return Rules(time.monotonic() + patience_s, WAIT_LIMIT, 0.0)
 
     def wait(self, keeper: Keeper) -> None:
