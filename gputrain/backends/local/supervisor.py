@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gputrain.entrypoint import contract, host, processes
