@@ -221,7 +221,13 @@ class Reports:
         """Take in the reports among log lines."""
         found = (_json_of(line, contract.METRIC_MARKER) for line in lines)
         self.take(
-            MappingProxyType({n: _NOT_FINITE.get(v, v) for n, v in report.items() if _is_plain(n, v)})
+            MappingProxyType(
+                {
+                    name: _NOT_FINITE.get(value, value)
+                    for name, value in report.items()
+                    if not isinstance(value, (dict, list)) and (name not in _AXES or is_number(value))
+                }
+            )
             for report in found
             if report is not None
         )
@@ -249,10 +255,6 @@ class Reports:
             rows += [] if rows and rows[-1] is self._newest else [self._newest]
             self._metrics = Metrics(tuple(rows), count, dict(self._last))
         return self._metrics
-
-
-def _is_plain(name: str, value: object) -> bool:
-    return not isinstance(value, (dict, list)) and (name not in _AXES or is_number(value))
 
 
 def _json_of(line: str, marker: str) -> dict[str, Any] | None:

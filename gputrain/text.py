@@ -167,13 +167,11 @@ def redacted(document: Any) -> Any:
             return redact(document)
         case Mapping():
             return {
-                redact(str(key)): HIDDEN if _is_secret(str(key), value) else redacted(value)
-                for key, value in document.items()
+                redact(key): HIDDEN
+                if isinstance(value, str) and (key.lower() in _HEADERS or _SECRET_NAME.search(key))
+                else redacted(value)
+                for key, value in ((str(key), value) for key, value in document.items())
             }
         case list() | tuple():
             return [redacted(one) for one in document]
     return document
-
-
-def _is_secret(key: str, value: object) -> bool:
-    return isinstance(value, str) and (key.lower() in _HEADERS or bool(_SECRET_NAME.search(key)))

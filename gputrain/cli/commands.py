@@ -449,7 +449,10 @@ def clean_up(settings: Settings, yes: bool) -> Exit:
     note(settings.scope)
     if not yes and not is_json():
         show(attrs.evolve(found.table, title="Would be removed"))
-        if not found or not _is_confirmed(len(found)):
+        is_asked = bool(found) and sys.stdin is not None and sys.stdin.isatty()
+        if not is_asked or not click.confirm(f"Remove {len(found)}?", err=True):
+            if found:
+                note("nothing was removed; gputrain clean-up --yes removes without asking")
             return Exit.AGAIN if found.left_out else Exit.OK
     removes = yes or not is_json()
     gone = trainer.clean_up(found) if removes else found
@@ -467,13 +470,6 @@ def clean_up(settings: Settings, yes: bool) -> Exit:
     document = {"removed": removes, "backends": settings.backends, "left_out": list(gone.left_out)}
     result(attrs.evolve(gone.table, title="Removed"), {**document, "orphans": rows})
     return Exit.AGAIN if gone.left_out else Exit.OK
-
-
-def _is_confirmed(count: int) -> bool:
-    if sys.stdin is not None and sys.stdin.isatty():
-        return click.confirm(f"Remove {count}?", err=True)
-    note("nothing was removed; gputrain clean-up --yes removes without asking")
-    return False
 
 
 @gputrain.command("completion", cls=Command)

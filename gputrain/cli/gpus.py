@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from gputrain import catalog
-from gputrain.catalog import Gpu, Service, Shape
+from gputrain.catalog import Service, Shape
 from gputrain.cli.output import Exit, result
 from gputrain.display.table import Table
 from gputrain.errors import RequestError
@@ -22,7 +22,11 @@ def run(kind: str | None, regions: Sequence[str], *, prices: bool, spot: bool, e
     """Show all GPUs, or the machines of one kind, region or price."""
     if kind is None and not regions and not prices:
         found = catalog.gpus()
-        return result(found, lambda: {"gpus": [_gpu(one) for one in found]})
+        rows = [
+            {**picked(one, _GPU), "stage": plain(one.lifecycle.stage), "ends": one.lifecycle.ends or None}
+            for one in found
+        ]
+        return result(found, {"gpus": rows})
     for region in regions:
         if near := catalog.likely_region(region):
             raise RequestError(f"there is no region {region!r}", fix=f"--region {near}")
@@ -40,21 +44,16 @@ def run(kind: str | None, regions: Sequence[str], *, prices: bool, spot: bool, e
     if prices or spot:
         rows = _prices(shapes, regions, spot=spot)
         return result(_table(rows, len(rows) if everything else MOST_PRICES), {"prices": rows})
-    return result(shapes, lambda: {"shapes": [_shape(one) for one in shapes]})
-
-
-def _gpu(gpu: Gpu) -> Json:
-    life = gpu.lifecycle
-    return {**picked(gpu, _GPU), "stage": plain(life.stage), "ends": life.ends or None}
-
-
-def _shape(shape: Shape) -> Json:
-    return {
-        "gpu": shape.gpu.kind,
-        "gpu_count": float(shape.gpu_count),
-        **picked(shape.machine, "machine_type vcpus memory_gib cpu_architecture"),
-        **{service.value: plain(shape.sold_as(service)) for service in Service},
-    }
+    rows = [
+        {
+            "gpu": one.gpu.kind,
+            "gpu_count": float(one.gpu_count),
+            **picked(one.machine, "machine_type vcpus memory_gib cpu_architecture"),
+            **{service.value: plain(one.sold_as(service)) for service in Service},
+        }
+        for one in shapes
+    ]
+    return result(shapes, {"shapes": rows})
 
 
 def _prices(shapes: Iterable[Shape], regions: Collection[str], *, spot: bool) -> list[Json]:

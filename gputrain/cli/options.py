@@ -154,10 +154,6 @@ def _spec(flag: str, metavar: str | None, text: str, **how: Any) -> Callable[[F]
     return option(flag, metavar=metavar, help=text, section=SPEC, **how)
 
 
-def _set_json(ctx: click.Context, _param: object, value: bool) -> None:
-    ctx.meta["json"] = value
-
-
 def _start_logging(_ctx: object, _param: object, value: bool) -> None:
     if value:
         import logging
@@ -219,7 +215,8 @@ script = all_of(
 from_gcloud = option("--from-gcloud", metavar="FILE", help="take the job from a gcloud config.yaml")
 key = option("--idempotency-key", metavar="TEXT", help="the same key always names the same job")
 output = all_of(
-    option("--json", is_flag=True, expose_value=False, callback=_set_json, section=OUTPUT,
+    option("--json", is_flag=True, expose_value=False, section=OUTPUT,
+           callback=lambda ctx, _, value: ctx.meta.update(json=value),
            help="print one JSON document"),
     option("--debug", is_flag=True, expose_value=False, callback=_start_logging, section=OUTPUT,
            help="log each step; show errors with their traceback"),

@@ -267,12 +267,6 @@ class Notebook(View):
         return {"text/html": "".join(parts), "text/plain": f"{status.text}\n{log}".rstrip()}
 
 
-def _hide(result: type) -> None:
-    """Let this cell not show what a ``wait()`` at its end returns, as the view has shown it already."""
-    show = sys.displayhook  # the kernel sets its own for each cell
-    sys.displayhook = lambda value: None if isinstance(value, result) else show(value)
-
-
 def display_mode(progress: str | None = None) -> str:
     """``notebook``, ``rich``, ``plain`` or ``none``: as asked, else by ``$GPUTRAIN_PROGRESS``.
 
@@ -293,7 +287,9 @@ def choose(progress: str | None, result: type) -> View:
     """The view for where we are, of a wait that returns such a result. Raises as `display_mode`."""
     mode = display_mode(progress)
     if mode == "notebook":
-        _hide(result)
+        show = sys.displayhook  # the kernel sets its own for each cell
+        # what a ``wait()`` at the cell's end returns has been shown by the view
+        sys.displayhook = lambda value: None if isinstance(value, result) else show(value)
         return Notebook()
     return PlainLines(sys.stdout, sys.stderr) if mode == "plain" else Terminal() if mode == "rich" else View()
 

@@ -26,6 +26,7 @@ MOST_ROWS = 50
 MOST_RUNNING = 12
 """Running points below the status at a terminal."""
 MOST_PLOTS = 4
+NO_JOB = "not submitted"
 
 Row = tuple[Point, "Job | None", Metrics]
 
@@ -92,18 +93,13 @@ class Comparison(TableDisplay):
 
     @property
     def table(self) -> Table:
-        """A row per point."""
-        rows = self._metric_rows()
-        return _table(rows, _names(rows)[:SHOWN_METRICS], title=self.title, caption=self._full_caption)
-
-    @property
-    def _full_caption(self) -> str:
-        """With the first failure, for which the table has no room."""
+        """A row per point; the first failure, for which there is no room, stands below."""
+        rows, lines = self._metric_rows(), [self.caption]
         failures = (job.failure for job in self.jobs if job.state is State.FAILED)
         why = next((one.message for one in failures if one is not None and one.message), "")
-        lines = [self.caption, f"the first failure: {why[:LONGEST_WHY]}" if why else ""]
-        lines += (f"the first without a job: {one.what[:LONGEST_WHY]}" for one in self.errors[:1])
-        return "\n".join(filter(None, lines))
+        lines += [f"the first failure: {why[:LONGEST_WHY]}"] if why else []
+        lines += [f"the first without a job: {one.what[:LONGEST_WHY]}" for one in self.errors[:1]]
+        return _table(rows, _names(rows)[:SHOWN_METRICS], title=self.title, caption="\n".join(lines))
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """A mapping per point, of JSON types: the point, its job's state, last metrics, cost, failure, URI.
@@ -113,7 +109,7 @@ class Comparison(TableDisplay):
         return [
             {
                 "point": dict(point),
-                "state": _state(job),
+                "state": job.state.value if job else NO_JOB,
                 "metrics": {
                     name: None if isinstance(value, float) and not math.isfinite(value) else value
                     for name, value in metrics.last.items()
@@ -133,13 +129,13 @@ class Comparison(TableDisplay):
         Raises:
             RequestError: pandas is not installed.
         """
-        flat = []
-        for one in self.to_dicts():
-            params = {f"params.{name}": value for name, value in one.pop("point").items()}
-            metrics = {f"metrics.{name}": value for name, value in one.pop("metrics").items()}
-            failure = one.pop("failure")
-            flat.append({**params, **one, **metrics, "error": failure and failure["message"]})
-        return data_frame(flat, "to_dicts()")
+
+        def flat(point: Point, metrics: Point, failure: Any, **others: Any) -> dict[str, Any]:
+            params = {f"params.{name}": value for name, value in point.items()}
+            named = {f"metrics.{name}": value for name, value in metrics.items()}
+            return {**params, **others, **named, "error": failure and failure["message"]}
+
+        return data_frame([flat(**one) for one in self.to_dicts()], "to_dicts()")
 
     def plot(self, metric: str, *, log: bool = False, x: Literal["step", "time"] = "step") -> Plot:
         """Plot a metric of all jobs. Drawing needs matplotlib; without it, the plot prints as sparklines.
@@ -208,10 +204,6 @@ class Comparison(TableDisplay):
         return "".join(parts)
 
 
-def _state(job: Job | None) -> str:
-    return "not submitted" if job is None else job.state.value
-
-
 def _metrics_of(job: Job) -> Metrics:
     try:
         return job.metrics()
@@ -247,6 +239,11 @@ def _table(rows: Sequence[Row], metrics: Sequence[str], *, title: str = "", capt
     """A row per point, with the last values of metrics."""
     params = list(dict.fromkeys(name for point, _, _ in rows for name in point))
     progress = ["progress"] if any(found.progress for _, _, found in rows) else []
+
+    def how_far(found: Metrics, *, is_over: bool) -> str:
+        progress = found.progress
+        return f"{progress.share:.0%}{'' if is_over else progress.left}" if progress else ""
+
     # a parameter and a metric may have one name
     named = [f"{one} (metric)" if one in params else one for one in metrics]
     return Table(
@@ -255,24 +252,17 @@ def _table(rows: Sequence[Row], metrics: Sequence[str], *, title: str = "", capt
         rows=[
             (
                 *(word(point[one]) if one in point else "" for one in params),
-                _state(job),
-                *(_progress(job, found) for _ in progress),
+                job.state.value if job else NO_JOB,
+                *(how_far(found, is_over=not job or job.state.is_terminal) for _ in progress),
                 *(figure(found.last.get(one)) for one in metrics),
-                "" if job is None or job.duration is None else str(job.duration).split(".")[0],
-                "" if job is None or job.cost_usd is None else f"{job.cost_usd:,.2f}",
+                str(job.duration).split(".")[0] if job and job.duration is not None else "",
+                f"{job.cost_usd:,.2f}" if job and job.cost_usd is not None else "",
             )
             for point, job, found in rows
         ],
         right=("took", "cost $", *named),
         caption=caption,
     )
-
-
-def _progress(job: Job | None, metrics: Metrics) -> str:
-    if (progress := metrics.progress) is None:
-        return ""
-    left = "" if job is None or job.state.is_terminal else progress.left
-    return f"{progress.share:.0%}{left}"
 
 
 def compare(jobs: Iterable[Job]) -> Comparison:

@@ -19,7 +19,7 @@ from gputrain.display.live import ProgressWord, View, choose
 from gputrain.display.table import TableDisplay
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
 from gputrain.experiments.budget import TO_RETRY, may_cost, used_usd
-from gputrain.experiments.comparison import Comparison
+from gputrain.experiments.comparison import NO_JOB, Comparison
 from gputrain.experiments.points import SHOWN_FAULTS, Arguments, Point, arguments_of, read_points
 from gputrain.experiments.record import Entry, ExperimentRecord, ExperimentStore
 from gputrain.experiments.runner import Runner, concurrency_limit, log
@@ -177,7 +177,7 @@ class Experiment(Comparison):
     @property
     def caption(self) -> str:
         """How many points are in which state, and what they have cost."""
-        states = [("not submitted" if job is None else job.state.value) for _, job in self.rows]
+        states = [job.state.value if job else NO_JOB for _, job in self.rows]
         counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
         points = "1 point" if len(states) == 1 else f"{len(states)} points"
         return f"{points}: {counts}" + (f"; ${self.cost_usd:,.2f}" if self.cost_usd else "")

@@ -569,7 +569,10 @@ def body_error(
     code = error.get("code")
     if not status and isinstance(code, int) and 0 < code < 1000:
         known["status"] = code
-    details = [_flat(one) for one in mappings(error.get("details"))]
+    details = [  # Compute Engine nests its own
+        mapping(one.get("quotaInfo")) or mapping(one.get("errorInfo")) or one
+        for one in mappings(error.get("details"))
+    ]
     delays = (_seconds(one.get("retryDelay")) for one in details)
     return ErrorDetails(
         message=shorten(error.get("message")),
@@ -679,7 +682,19 @@ def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, An
     codes |= {_code(one.get("reason")) for one in details}
     given = [mapping(one.get(name)).items() for one in details for name in ("metadata", "metadatas")]
     metadata = {shorten(key): shorten(value) for items in given for key, value in items}
-    quotas = [_quota(one) for one in details if one.get("metricName") or one.get("limitName")]
+    quotas = [
+        ReportedQuota(
+            metric=shorten(one.get("metricName")),
+            limit_name=shorten(one.get("limitName")),
+            limit=_number(one.get("limit")),
+            future_limit=_number(one.get("futureLimit"))
+            if one.get("rolloutStatus") == "IN_PROGRESS"
+            else None,
+            dimensions={shorten(k): shorten(v) for k, v in mapping(one.get("dimensions")).items()},
+        )
+        for one in details
+        if one.get("metricName") or one.get("limitName")
+    ]
     if not quotas and "quota_metric" in metadata:  # the way of all services but Compute Engine
         place = metadata.get("quota_location", "")
         quotas = [
@@ -695,23 +710,6 @@ def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, An
         "metadata": {key: value for key, value in metadata.items() if key and value},
         "quota": quotas[0] if quotas else None,
     }
-
-
-def _quota(detail: Mapping[str, Any]) -> ReportedQuota:
-    is_rising = detail.get("rolloutStatus") == "IN_PROGRESS"
-    dimensions = mapping(detail.get("dimensions"))
-    return ReportedQuota(
-        metric=shorten(detail.get("metricName")),
-        limit_name=shorten(detail.get("limitName")),
-        limit=_number(detail.get("limit")),
-        future_limit=_number(detail.get("futureLimit")) if is_rising else None,
-        dimensions={shorten(key): shorten(value) for key, value in dimensions.items()},
-    )
-
-
-def _flat(detail: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A detail of google.rpc; Compute Engine nests its own under names such as ``quotaInfo``."""
-    return mapping(detail.get("quotaInfo")) or mapping(detail.get("errorInfo")) or detail
 
 
 def _code(value: Any) -> str:

@@ -14,7 +14,7 @@ import attrs
 from gputrain import fields
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import QuotaExceededError, RequestError
-from gputrain.fields import Field
+from gputrain.fields import Field, reader
 from gputrain.google import Api, GoogleClient, Listing, MissingError
 from gputrain.google.endpoints import ROWS
 from gputrain.google.forms import Json, mapping, whole_number
@@ -160,7 +160,16 @@ def request_increase(
     if limit is not None and value != -1 and value <= limit:
         why = f"the limit of {quota_id} is {figure(limit)} there"
         raise RequestError(f"nothing to ask for: {value} is not more", why=why, fix="a higher value")
-    name = _preference_id(wanted.api, quota_id, dimensions)
+    eligibility, ineligible = mapping(info.get("quotaIncreaseEligibility")), ""
+    if info.get("isFixed"):
+        ineligible = "NOT_SUPPORTED"
+    elif eligibility and not eligibility.get("isEligible"):
+        ineligible = str(eligibility.get("ineligibilityReason", "OTHER"))
+    # there can be one preference of a quota and place, so its id is made from these
+    parts = (f"{key}={one}" for key, one in sorted(dimensions.items()))
+    digest = hashlib.sha256("\n".join((wanted.api, quota_id, *parts)).encode()).hexdigest()[:10]
+    words = "-".join([re.sub(r"(?i)-?per-?project.*", "", quota_id), *dimensions.values()]).lower()
+    name = f"gputrain-{re.sub('[^a-z0-9]+', '-', words)[:42].strip('-')}-{digest}"
     found = Increase(
         name=f"projects/{wanted.project}/locations/global/quotaPreferences/{name}",
         preference={
@@ -175,18 +184,17 @@ def request_increase(
             "justification": justification,
         },
         limit_now=limit,
-        ineligible=_ineligible(info),
+        ineligible=ineligible,
         client=client,
     )
     return found if dry_run else found.file()
 
 
-def _limit(value: object) -> object:
-    return value if value == -1 and not isinstance(value, bool) else fields.whole(1, 2**63 - 1)(value)
-
-
 _ROWS = {
-    "value": Field(_limit, "a whole number above 0, or -1 for no limit", "value=16", is_needed=True),
+    "value": Field(
+        reader(lambda value: type(value) is int and (value == -1 or 0 < value < 2**63)),
+        "a whole number above 0, or -1 for no limit", "value=16", is_needed=True,
+    ),
     "contact_email": Field(
         fields.matching(r"[^@\s]+@[^@\s]+"), "an e-mail address", "contact_email='you@example.com'",
         is_needed=True,
@@ -222,24 +230,6 @@ def _reading_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project:
         why = meant.note or "Cloud Quotas has no quota of a name that is known"
         raise RequestError("no quota to ask more of", why=why, fix="ask in Google's console")
     return attrs.evolve(reading, project=project or reading.project)
-
-
-def _preference_id(api: str, quota_id: str, dimensions: Mapping[str, str]) -> str:
-    """An id that the same quota and place always get: there can be one preference of each."""
-    parts = (f"{key}={value}" for key, value in sorted(dimensions.items()))
-    digest = hashlib.sha256("\n".join((api, quota_id, *parts)).encode()).hexdigest()[:10]
-    short = re.sub(r"-?per-?project.*", "", quota_id, flags=re.IGNORECASE)
-    words = "-".join([short, *dimensions.values()]).lower()
-    return f"gputrain-{re.sub('[^a-z0-9]+', '-', words)[:42].strip('-')}-{digest}"
-
-
-def _ineligible(info: Mapping[str, Any]) -> str:
-    if info.get("isFixed"):
-        return "NOT_SUPPORTED"
-    eligibility = mapping(info.get("quotaIncreaseEligibility"))
-    if not eligibility or eligibility.get("isEligible"):
-        return ""
-    return str(eligibility.get("ineligibilityReason", "OTHER"))
 
 
 def _progress(kept: Mapping[str, Any], limit_now: float | None) -> dict[str, Any]:

@@ -351,7 +351,11 @@ class QuotaSnapshot:
                 blank, limit=limit, usage=usage, source=source, read_at=self.found[source].read_at, note=note
             )
         if not figures and count.is_gate and not count.is_optional:
-            yield attrs.evolve(blank, note=self._why_unknown(count))
+            asked = [LimitSource.CLOUD_QUOTAS] if count.quota.quota_id else []
+            if count.quota.metric and self.service is Service.COMPUTE:
+                asked.insert(0, LimitSource.PROJECT if count.where == EVERYWHERE else LimitSource.REGIONS)
+            whys = {one.value: self.unread.get(one.value, "does not tell it") for one in asked}
+            yield attrs.evolve(blank, note=grouped(whys))
 
     def _figures(self, source: LimitSource, count: Count) -> Figures | None:
         read: Mapping[Any, Any] = self.found[source].value or {}
@@ -362,12 +366,6 @@ class QuotaSnapshot:
         found = read.get(count.quota.quota_id) or read.get(count.quota.metric) or ()
         limit = limit_at(found, count.dimensions)
         return None if limit is None else (limit, None)
-
-    def _why_unknown(self, count: Count) -> str:
-        asked = [LimitSource.CLOUD_QUOTAS] if count.quota.quota_id else []
-        if count.quota.metric and self.service is Service.COMPUTE:
-            asked.insert(0, LimitSource.PROJECT if count.where == EVERYWHERE else LimitSource.REGIONS)
-        return grouped({one.value: self.unread.get(one.value, "does not tell it") for one in asked})
 
 
 def _doubted(reading: QuotaReading) -> QuotaReading:

@@ -10,7 +10,7 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, Shape
-from gputrain.display.table import Table, TableDisplay
+from gputrain.display.table import Table, TableDisplay, as_cell
 from gputrain.fields import invalid
 from gputrain.quota.model import QuotaReading, QuotaSnapshot, QuotaStatus, Verdict, contradictions
 from gputrain.spec import GpuRequest
@@ -79,14 +79,11 @@ def quotas(
     models: Sequence[ProvisioningModel] = (),
     regions: Sequence[str],
 ) -> Quotas:
-    """Whether quotas are enough in some regions.
+    """Whether quotas are enough in some regions, in this order.
 
     Args:
-        snapshot: what was read.
         gpus: kinds, each with its count a node; empty: the smallest machine of every kind.
-        num_nodes: machines a job.
-        models: provisioning models; empty: all that count against a quota.
-        regions: where, in this order; those that the catalog lists for a GPU.
+        models: empty: all that count against a quota.
     """
     found = tuple(
         snapshot.status(shape, num_nodes, model, region)
@@ -126,41 +123,34 @@ def _row(one: QuotaStatus) -> tuple[str, ...]:
         return (*head, "", "", "", one.verdict.value, "", "", one.note)
     metric = decided.metric.rpartition("/")[2] + (f", {decided.where}" if decided.where != one.region else "")
     figures = (figure(decided.limit), figure(decided.usage), figure(decided.need))
-    differ = (
-        f"{group[0].metric}: " + ", ".join(f"{_source(each)} says {figure(each.limit)}" for each in group)
-        for group in contradictions(one.readings)
-    )
-    note = "; ".join(filter(None, [decided.note, *differ]))
-    return (*head, *figures, one.verdict.value, metric, _source(decided), note)
-
-
-def _source(reading: QuotaReading) -> str:
-    return reading.source.value if reading.source else ""
+    notes = [decided.note]
+    for group in contradictions(one.readings):
+        said = ", ".join(f"{as_cell(each.source)} says {figure(each.limit)}" for each in group)
+        notes.append(f"{group[0].metric}: {said}")
+    note = "; ".join(filter(None, notes))
+    return (*head, *figures, one.verdict.value, metric, as_cell(decided.source), note)
 
 
 def figure(value: float | None) -> str:
     """A limit or usage for people: ``?`` where it is unknown."""
-    if value is None:
-        return "?"
-    return "no limit" if value == float("inf") else f"{value:.15g}"
+    return "?" if value is None else "no limit" if value == float("inf") else f"{value:.15g}"
 
 
 def _as_json(one: QuotaStatus) -> dict[str, Any]:
+    readings = [
+        {**picked(each, "metric where need verdict source read_at quota_id note"), **_figures(each),
+         "counts": each.is_gate}
+        for each in one.readings
+    ]  # fmt: skip
     decided = one.deciding
     return {
         **picked(one, "service gpu gpus provisioning_model region verdict note"),
         **dict.fromkeys(("metric", "limit", "usage", "need")),
         **({} if decided is None else {**picked(decided, "metric need"), **_figures(decided)}),
-        "readings": [
-            {**picked(one, "metric where need verdict source read_at quota_id note"), **_figures(one),
-             "counts": one.is_gate}
-            for one in one.readings
-        ],
-    }  # fmt: skip
+        "readings": readings,
+    }
 
 
 def _figures(one: QuotaReading) -> dict[str, float | None]:
-    return {
-        name: -1 if value == float("inf") else value
-        for name, value in (("limit", one.limit), ("usage", one.usage))
-    }
+    pairs = {"limit": one.limit, "usage": one.usage}
+    return {name: -1 if value == float("inf") else value for name, value in pairs.items()}

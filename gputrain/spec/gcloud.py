@@ -62,7 +62,11 @@ class _Message:
         if not isinstance(value, Mapping):
             errors.add(at or "config", value, "a mapping", _HELP)
             value = {}
-        self._left = {_camel(str(key)): one for key, one in value.items() if one is not None}
+        self._left = {
+            re.sub(r"_([a-z])", lambda found: found[1].upper(), str(key)): one
+            for key, one in value.items()
+            if one is not None
+        }
 
     def path(self, key: str) -> str:
         return f"{self._at}.{key}" if self._at else key
@@ -240,10 +244,6 @@ def _read_scheduling(scheduling: _Message, fields: dict[str, Any]) -> None:
 
 def _given(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _camel(key: str) -> str:
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), key)
 
 
 def _parsed(config: Any) -> Any:

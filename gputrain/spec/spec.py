@@ -60,13 +60,6 @@ NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,47}[a-z0-9])?")
 MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
-def _read_command(value: Any) -> tuple[str, ...]:
-    found = texts(value)
-    if not found or not found[0]:
-        raise ValueError("it is empty")
-    return found
-
-
 def _read_requirements(value: Any) -> tuple[str, ...]:
     if isinstance(value, (str, os.PathLike)):
         if not path(value).endswith(".txt"):
@@ -230,7 +223,8 @@ class TrainingSpec(TableDisplay):
     script: str | None = field(path, "the path of a Python file", "script='train.py'")
     module: str | None = field(matching(MODULE), "a module's dotted name", "module='package.train'")
     command: tuple[str, ...] | None = field(
-        _read_command, "a program and its arguments, each as text", "command=['python3', 'train.py']",
+        reader(lambda value: bool(texts(value)) and bool(value[0]), texts),
+        "a program and its arguments, each as text", "command=['python3', 'train.py']",
         show=_redacted_args)
     function: Callable[[], object] | None = field(
         reader(lambda value: callable(value) and hasattr(value, "__name__")),
@@ -462,7 +456,15 @@ def _check_entry(result: dict[str, Any], given: Mapping[str, Any], errors: Error
     if not kinds and result["image"] is not None:
         kinds, result["entrypoint"] = [EntryKind.ENTRYPOINT.value], ()
     if kinds == [EntryKind.ENTRYPOINT.value]:
-        _check_image_alone(result, errors)
+        image, launcher, fix = result["image"], result["launcher"], "leave it out, or name a script"
+        errors.check(
+            image is not None, "image", None, "the image to run", "image='REGION-docker.pkg.dev/P/R/I'"
+        )
+        problem = "an image as it is gets nothing of this machine, and starts its ranks itself"
+        for name in ("source_dir", "requirements", "keep_outputs", "nproc_per_node"):
+            errors.check(not result[name], name, result[name], "", fix, problem=problem)
+        is_own, problem = launcher in (None, Launcher.NONE), "an image as it is has its own"
+        errors.check(is_own, "launcher", launcher, "", fix, problem=problem)
     if not kinds:
         errors.add("entry", None, expected, "script='train.py'")
     elif len(kinds) > 1:
@@ -473,17 +475,6 @@ def _check_entry(result: dict[str, Any], given: Mapping[str, Any], errors: Error
     if result["launcher"] is None:
         is_own = kinds in (["command"], ["entrypoint"])
         result["launcher"] = Launcher.NONE if is_own else Launcher.TORCHRUN_ENV
-
-
-def _check_image_alone(result: Mapping[str, Any], errors: Errors) -> None:
-    fix, launcher = "leave it out, or name a script", result["launcher"]
-    if result["image"] is None:
-        errors.add("image", None, "the image to run", "image='REGION-docker.pkg.dev/P/R/I'")
-    problem = "an image as it is gets nothing of this machine, and starts its ranks itself"
-    for name in ("source_dir", "requirements", "keep_outputs", "nproc_per_node"):
-        errors.check(not result[name], name, result[name], "", fix, problem=problem)
-    is_own = launcher in (None, Launcher.NONE)
-    errors.check(is_own, "launcher", launcher, "", fix, problem="an image as it is has its own")
 
 
 def _check_together(result: Mapping[str, Any], errors: Errors) -> None:
