@@ -41,7 +41,7 @@ FIGURES = {
 MOST_USD_H = 100_000
 """No machine costs as much an hour."""
 _DATE = re.compile(r"\d{4}-[01]\d-[0-3]\d", re.ASCII)
-_WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]*", re.ASCII)
+_WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .-]*", re.ASCII)
 
 
 def folder() -> str:
@@ -116,40 +116,32 @@ def user_rows(where: str, name: str) -> tuple[Row, ...] | None:
 
 
 def parsed(name: str, lines: Iterable[str]) -> tuple[Row, ...]:
-    """The rows of a user's table. ValueError: a row cannot be parsed, or stands there twice."""
+    """The rows of a user's table. ValueError: a row cannot be parsed."""
     reader = csv.DictReader(lines, restval="", strict=True)
     if tuple(reader.fieldnames or ()) != COLUMNS[name]:
         raise ValueError(f"its columns are not {', '.join(COLUMNS[name])}")
     found: list[Row] = []
-    known: set[tuple[str, ...]] = set()
     for row in reader:
-        of = tuple(row[column] for column in COLUMNS[name][:2])
-        facts = {(*of, column) for column in (FIGURES if name == "prices" else ("places",)) if row[column]}
-        wrong = _fault(name, row)
-        if wrong or facts & known:
-            raise ValueError(f"line {reader.line_num} has {wrong or 'the same as another'}")
-        known |= facts
+        if wrong := _fault(name, row):
+            raise ValueError(f"line {reader.line_num} has {wrong}")
         found.append(row)
     return tuple(found)
 
 
 def _fault(name: str, row: dict[Any, Any]) -> str:
     """What keeps a row from being used; empty where nothing does."""
-    if None in row or not all(cell.isprintable() for cell in row.values()):
-        return "too many cells, or what cannot be printed"
+    if None in row or not all(map(_WORDS.fullmatch, filter(None, (row[one] for one in COLUMNS[name][:3])))):
+        return "too many cells, or what no table has"
     if not row["source"] or not (_DATE.fullmatch(row["dated"]) or row["source"] in SOURCES):
         return "no source, or no date"
     if name == "places":
-        is_sound = row["list"] in LISTS and _WORDS.fullmatch(row["of"] + row["places"])
-        return "" if is_sound else "no list of places"
-    if not (_WORDS.fullmatch(row["what"]) and _WORDS.fullmatch(row["region"])):
-        return "no machine type or no region"
+        return "" if row["of"] and row["list"] in LISTS else "no list of places"
     try:
         usd = {column: float(row[column]) for column in FIGURES if row[column]}
     except ValueError:
         return "a price that is no number"
-    if not all(0 < one < MOST_USD_H for one in usd.values()):
-        return "a price that cannot be"
+    if not row["what"] or not row["region"] or not all(0 < one < MOST_USD_H for one in usd.values()):
+        return "no machine type, no region, or a price that cannot be"
     is_dearer = usd.get("spot", 0) > usd.get("standard", MOST_USD_H)
     return "a spot price above the standard price" if is_dearer else ""
 

@@ -23,7 +23,6 @@ NAMED = 12
 """Curves that a legend names."""
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDE, _HIGH = 6.4, 3.0  # inches of one panel
-_GREY = "#808080"  # readable on white and on a dark page
 
 
 def is_numeric(value: object) -> TypeGuard[float]:
@@ -90,7 +89,7 @@ class Plot:
             ) from error
         columns = min(2, max(1, len(self.panels)))
         rows = math.ceil(len(self.panels) / columns) or 1
-        figure = Figure(figsize=(_WIDE * columns, _HIGH * rows), facecolor="none", layout="constrained")
+        figure = Figure(figsize=(_WIDE * columns, _HIGH * rows), layout="constrained")
         places = figure.subplots(rows, columns, squeeze=False).flat
         for axes, panel in zip(places, self.panels):
             self._draw(axes, panel)
@@ -109,22 +108,17 @@ class Plot:
             axes.set_yscale("log", nonpositive="mask")
         note = f", {left_out} values not above 0 left out" if left_out else ""
         title = f"{sanitize(cut(panel.title))}{' (log)' if self.log else ''}{note}"
-        axes.set_title(title if lines else f"no {title} yet", color=_GREY, fontsize=11, parse_math=False)
-        axes.set_xlabel("seconds" if self.along == "time" else self.along, color=_GREY)
-        axes.set_facecolor("none")
+        axes.set_title(title if lines else f"no {title} yet", fontsize=11, parse_math=False)
+        axes.set_xlabel("seconds" if self.along == "time" else self.along)
         axes.grid(alpha=0.25)
-        axes.tick_params(which="both", colors=_GREY, labelsize=9)
-        for spine in axes.spines.values():
-            spine.set_color(_GREY)
         if len(panel.curves) > 1:
             # a label that begins with an underscore would be left out
             labels = [f" {sanitize(curve.label)}" for curve in panel.curves[:NAMED]]
             rest = len(panel.curves) - NAMED
             legend = axes.legend(
-                lines[:NAMED], labels, title=f"and {rest} more" if rest > 0 else None,
-                fontsize=8, framealpha=0, labelcolor=_GREY, loc="center left", bbox_to_anchor=(1, 0.5),
+                lines[:NAMED], labels, title=f"and {rest} more" if rest > 0 else None, fontsize=8,
+                loc="center left", bbox_to_anchor=(1, 0.5),
             )  # fmt: skip
-            legend.get_title().set_color(_GREY)
             for text in legend.get_texts():
                 text.set_parse_math(False)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,8 +28,6 @@ MOST_ROWS, MOST_COLUMNS, LONGEST_CELL, LONGEST_CAPTION = 200, 40, 200, 2000
 """What a notebook shows of a table."""
 SENTENCE = 10
 """Characters that a column of sentences needs to be readable."""
-LONGEST_NAME, SHORTENED = 40, 24
-"""A longer word than the first, such as a digest, may be cut in the middle to the second in a terminal."""
 DROPPED_FIRST = ("for", "backend", "model")
 """Columns with one value in all rows, in the order in which a narrow terminal drops them; then the others,
 from the right."""
@@ -39,11 +36,6 @@ from the right."""
 def cut(text: str, most: int = LONGEST_CELL) -> str:
     """The text, or its beginning."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def cut_middle(text: str, most: int) -> str:
-    """The text, or its beginning and its end."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
 
 def as_cell(value: object) -> str:
@@ -168,35 +160,34 @@ class Table:
     def _widths(self) -> list[int]:
         return [max(map(len, (name, *cells))) for name, cells in self._cells]
 
-    def _least(self, longest_word: int) -> list[int]:
-        """The least width of each column that breaks no figure, and no word up to ``longest_word``."""
+    @property
+    def _least(self) -> list[int]:
+        """The least width of each column that breaks no figure and no word."""
         least = []
         for most, (name, cells) in zip(self._widths, self._cells):
             if name in self.right:
                 least.append(max(map(len, (*name.split(), *cells)), default=0))
             else:
-                word = _longest_word(name, *cells)
-                least.append(max(word if word <= longest_word else SHORTENED, min(most, SENTENCE)))
+                least.append(max(_longest_word(name, *cells), min(most, SENTENCE)))
         return least
 
     def _fitted(self, width: int) -> tuple[Table, list[int] | None]:
         """The table with as few columns left out as needed, and its widths; None: no grid fits.
 
-        Rather without a column than with sentences in several lines, rather that than with cut names; of a
-        list rather without its last columns than without a grid.
+        Rather without a column of one value than with sentences in several lines; of a list rather without
+        its last columns than without a grid.
         """
         is_list = len(self.rows) > 1 and not self._has_pairs
         same = [name for name, cells in self._cells if len(self.rows) > 1 and len(set(cells)) == 1]
         order = [name for name in DROPPED_FIRST if name in same]
         order += [name for name in reversed(same) if name not in order]
         tables = [self._without(order[:count]) for count in range(min(len(order) + 1, len(self.columns)))]
-        ways: list[Callable[[Table], list[int]]] = [lambda table: table._widths]
-        ways += [partial(Table._least, longest_word=n) for n in (10**9, *([LONGEST_NAME] * is_list))]
         kept = tables[-1].columns
         last = [tables[-1]._without(kept[count:]) for count in range(len(kept) - 1, 1, -1) if is_list]
-        tries = [(way, table) for way in ways for table in tables] + [(ways[-1], table) for table in last]
-        for way, table in tries:
-            if _room(least := way(table)) <= width:
+        tries = [(table, table._widths) for table in tables]
+        tries += [(table, table._least) for table in (*tables, *last)]
+        for table, least in tries:
+            if _room(least) <= width:
                 return table, _shrunk(table._widths, least, width)
         return tables[-1], None
 
@@ -227,10 +218,7 @@ class Table:
             justify: Any = "right" if name in self.right else "left"
             grid.add_column(Text(name), justify=justify, width=width, overflow="fold")
         for row in self.rows:
-            fitted = (
-                " ".join(cut_middle(word, w) for word in cell.split(" ")) for cell, w in zip(row, widths)
-            )
-            grid.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in fitted))
+            grid.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
         return grid
 
     def _fields(self, width: int) -> Iterator[str]:

@@ -88,11 +88,6 @@ def test_a_machines_price_is_the_exact_sum_of_its_parts():
     assert price_of("a2-megagpu-16g", rates) == Decimal("55.739504")
 
 
-def test_a_bundled_local_ssd_is_part_of_the_price():
-    rates = parts(gpu80="3.928080", core="0.031611", ram="0.004237", ssd="0.000109589")
-    assert price_of("a2-ultragpu-1g", rates) == Decimal("5.068798")
-
-
 def test_a_machine_with_a_part_that_has_no_price_has_none():
     assert price_of("a2-highgpu-1g", parts(gpu="2.9", core="0.03")) is None
     assert price_of("a2-ultragpu-1g", parts(gpu80="3.9", core="0.03", ram="0.004")) is None
@@ -123,11 +118,6 @@ def test_a_changed_price_tells_by_how_much():
     (change,) = changes
     assert (change.kind, change.before, change.now) == (ChangeKind.PRICE_CHANGED, "0.7", "0.84")
     assert change.percent == pytest.approx(20)
-
-
-def test_what_the_list_does_not_tell_any_more_keeps_its_price_and_its_old_date():
-    sold = {("machine-regions", "g2-standard-4"): frozenset({"us-central1"})}
-    assert refresh.merged_prices((OLD,), {}, sold, day=DAY) == ((OLD,), ())
 
 
 def test_one_machine_is_billed_in_one_way_and_not_in_a_mix_of_two():

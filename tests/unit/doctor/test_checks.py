@@ -26,12 +26,6 @@ def shown(width, **options):
     return console.file.getvalue()
 
 
-def test_faults_come_first_and_what_is_well_last():
-    assert [check.finding for check in REPORT] == [Finding.FAULT] * 2 + [Finding.UNKNOWN] + [Finding.OK] * 2
-    assert REPORT.summary == "2 faults, 1 unknown, 2 ok"
-    assert (REPORT.is_ok, len(REPORT)) == (False, 5)
-
-
 def test_a_check_takes_a_line_and_those_of_a_group_in_order_share_one():
     assert str(REPORT).splitlines() == [
         "Doctor: 2 faults, 1 unknown, 2 ok",
@@ -43,12 +37,6 @@ def test_a_check_takes_a_line_and_those_of_a_group_in_order_share_one():
         "Run:",
         f"  {LONG}",
     ]
-
-
-def test_what_is_to_be_done_by_hand_stands_apart_from_the_commands():
-    by_hand = Check(subject="it", finding=Finding.FAULT, fix="name another bucket")
-    lines = str(Checks(checks=[by_hand, *REPORT])).splitlines()
-    assert lines[-5:] == ["To fix:", "  name another bucket", "", "Run:", f"  {LONG}"]
 
 
 @pytest.mark.parametrize("width", [50, 80, 200])

@@ -95,13 +95,6 @@ def test_a_lost_reply_makes_no_second_request(cloud, ask, short):
     assert len(kept(cloud)) == 1
 
 
-def test_another_value_changes_the_one_there_is(cloud, ask, short):
-    ask(short, 16, dry_run=False)
-    ask(short, 32, dry_run=False)
-    (only,) = kept(cloud)
-    assert only["quotaConfig"]["preferredValue"] == "32"
-
-
 @pytest.mark.parametrize(
     ("reason", "fix"),
     [

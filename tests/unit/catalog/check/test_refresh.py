@@ -1,18 +1,16 @@
 """From an emulated cloud's lists to a file that new processes answer from, and back by removing it."""
 
-import csv
 import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
 
 import pytest
 
 import gputrain_emulator
 from gputrain.catalog import load
-from gputrain.catalog.refresh import ChangeKind, refresh, write
+from gputrain.catalog.refresh import ChangeKind, refresh
 from gputrain.errors import ApiDisabledError, ProviderError, RequestError
 from gputrain.google import GoogleClient
 from gputrain_emulator import facts, faults
@@ -109,23 +107,6 @@ def test_new_processes_answer_from_the_new_tables_until_they_are_removed(cloud, 
     assert answer(folder, "catalog.price('a3-highgpu-2g', 'us-central1', 'flex-start')").startswith("$9.")
     shutil.rmtree(folder)
     assert answer(folder, price) == before == "$0.71/h (2026-07-30)"
-
-
-def test_a_table_of_a_year_ago_is_brought_up_to_date(cloud, filled):
-    path = os.path.join(filled, "prices.csv")
-    with open(path) as file:
-        head, *rows = csv.reader(file)
-    was, dated = head.index("standard"), head.index("dated")
-    (row,) = (one for one in rows if one[:2] == ["g2-standard-4", "us-central1"])
-    today, right = row[dated], row[was]
-    row[was] = "9.876543"
-    with open(path, "w") as file:
-        csv.writer(file).writerows([head, *([*one[:dated], "2025-01-01", *one[dated + 1 :]] for one in rows)])
-    assert answer(filled, "catalog.price('g2-standard-4', 'us-central1')") == "$9.88/h (2025-01-01)"
-    refresh(access(cloud), folder=filled)
-    rows = {(one["what"], one["region"]): one for one in load.user_rows(filled, "prices")}
-    now = rows["g2-standard-4", "us-central1"]
-    assert (now["standard"], now["dated"]) == (right, today)
 
 
 def test_it_reports_what_changed_and_by_how_much(cloud, filled):
@@ -228,23 +209,3 @@ def test_the_command_takes_no_credentials_to_an_address_that_is_not_of_this_mach
     result = command(cloud, tmp_path, "--endpoint", "http://example.com")
     assert (result.returncode, result.stdout) == (2, "")
     assert "an emulator on this machine" in result.stderr
-
-
-def test_who_reads_while_it_is_written_sees_one_whole_table(tmp_path):
-    tables = load.built_in("prices")[:400], load.built_in("prices")[:5]
-    done = threading.Event()
-
-    def keep_writing():
-        for number in range(60):
-            write(str(tmp_path), "prices", tables[number % 2])
-        done.set()
-
-    write(str(tmp_path), "prices", tables[0])
-    writer = threading.Thread(target=keep_writing)
-    writer.start()
-    seen = set()
-    while not done.is_set():
-        seen.add(len(load.user_rows(str(tmp_path), "prices")))  # None for half a table
-    writer.join()
-    assert seen <= {400, 5}
-    assert os.listdir(tmp_path) == ["prices.csv"]
