@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import attrs
 
@@ -58,58 +59,45 @@ def check_project(
     """
     secrets = (_SECRETS,) if spec is not None and spec.secrets else ()
     name = home.name if home is not None else ""
+    about = f"bucket gs://{name}" if name else "bucket"
     things = [
         apis(client, (*of, _STORAGE, _QUOTAS, *secrets)),
         *permissions(client, (*needed, QUOTAS), bucket=name, account=runs_as),
-        bucket(client, home, region),
-        *((account(client, runs_as),) if runs_as else ()),
+        Probe(subject=about, run=partial(_bucket, client, home, region)),
         *code(spec, installed=False),
         *more,
     ]
-    return run_checks(backend, (credentials(client),), (project(client),), things)
+    if runs_as:
+        things.append(Probe(subject=f"service account {runs_as}", run=partial(_account, client, runs_as)))
+    first = Probe(subject="credentials", run=partial(_credentials, client), is_needed=True)
+    second = Probe(subject=f"project {client.project}", run=partial(_project, client))
+    return run_checks(backend, (first,), (second,), things)
 
 
-def credentials(client: GoogleClient) -> Probe:
-    """Whether there are credentials, and a token can be had for them."""
-
-    def run() -> tuple[Check, ...]:
-        client.token(policy=PATIENT)
-        return (ok(client.member),)
-
-    return Probe(subject="credentials", run=run, is_needed=True)
+def _credentials(client: GoogleClient) -> Iterator[Check]:
+    client.token(policy=PATIENT)
+    yield ok(client.member)
 
 
-def project(client: GoogleClient) -> Probe:
+def _project(client: GoogleClient) -> Iterator[Check]:
     """Whether the project is there and alive."""
     name = client.project
-
-    def run() -> Iterator[Check]:
+    try:
         action = f"look at the project {name}"
-        try:
-            found = call(client, "GET", Api.RESOURCEMANAGER, f"/v3/projects/{name}", action=action)
-        except (PermissionDeniedError, MissingError) as error:
-            yield _unseen(client, error)
-            return
-        state = str(found.get("state", ""))
-        if state == "ACTIVE":
+        found = call(client, "GET", Api.RESOURCEMANAGER, f"/v3/projects/{name}", action=action)
+        if found.get("state") == "ACTIVE":
             yield ok(str(found.get("name", "")))
         else:
-            yield failed(f"it is {state}", f"gcloud projects undelete {name}")
-
-    return Probe(subject=f"project {name}", run=run)
-
-
-def _unseen(client: GoogleClient, refusal: PermissionDeniedError | MissingError) -> Check:
-    """Google gives the same answer for a project that does not exist and for one that may not be seen, but
-    a caller with any permission in a project may test permissions there.
-    """
-    try:
-        held_permissions(client, On.PROJECT, client.project, ["resourcemanager.projects.get"])
-    except (PermissionDeniedError, MissingError):
-        return failed(
-            "there is no such project, or these credentials have no part in it", "gcloud projects list"
-        )
-    return ok(f"it is there; more may not be seen: {refusal.why}")
+            yield failed(f"it is {found.get('state', '')}", f"gcloud projects undelete {name}")
+    except (PermissionDeniedError, MissingError) as error:
+        # Google gives the same answer for a project that does not exist and for one that may not be seen, but
+        # a caller with any permission in a project may test permissions there
+        try:
+            held_permissions(client, On.PROJECT, name, ["resourcemanager.projects.get"])
+            yield ok(f"it is there; more may not be seen: {error.why}")
+        except (PermissionDeniedError, MissingError):
+            why = "there is no such project, or these credentials have no part in it"
+            yield failed(why, "gcloud projects list")
 
 
 def apis(client: GoogleClient, needed: Sequence[NeededApi]) -> Probe:
@@ -117,10 +105,9 @@ def apis(client: GoogleClient, needed: Sequence[NeededApi]) -> Probe:
 
     def run() -> Iterator[Check]:
         parent = f"projects/{client.project}/services"
-        names = {"names": [f"{parent}/{one.name}" for one in needed]}
         body = call(
             client, "GET", Api.SERVICEUSAGE, f"/v1/{parent}:batchGet", action="see which APIs are on",
-            params=names,
+            params={"names": [f"{parent}/{one.name}" for one in needed]},
         )  # fmt: skip
         listed = mappings(body.get("services"))
         states = {str(one.get("name", "")).rpartition("/")[2]: one.get("state") for one in listed}
@@ -154,58 +141,43 @@ def network(client: GoogleClient, path: str, fix: str) -> Probe:
 def exists(client: GoogleClient, path: str, subject: str, fix: str) -> Probe:
     """Whether a resource of Compute Engine exists; what to do where it does not."""
 
-    def run() -> tuple[Check, ...]:
-        is_there = find(client, path) is not None
-        return (
-            ok("there", group="networks and subnetworks") if is_there else failed(f"there is no {path}", fix),
-        )
-
-    return Probe(subject=subject, run=run)
-
-
-def bucket(client: GoogleClient, home: BucketPrefix | None, region: str) -> Probe:
-    """Whether the bucket is there, ours, and in the region."""
-    subject = f"bucket gs://{home.name}" if home is not None else "bucket"
-
     def run() -> Iterator[Check]:
-        if home is None:
-            why = "none is named; a job's code is uploaded to one"
-            fix = f"gcloud storage buckets create gs://NAME --project {client.project} --location {region}"
-            yield failed(why, fix)
-            return
-        try:
-            check_bucket(client, home, region, policy=PATIENT)
-        except (PermissionDeniedError, RequestError) as error:
-            if getattr(error, "permission", "") == "storage.buckets.list":  # we may not see whose it is
-                raise
-            why = "it is not there" if isinstance(error, MissingError) else f"{error.what}: {error.why}"
-            yield failed(why, error.fix)
-        else:
-            yield ok(f"ours, in {region}" if region else "ours")
+        is_gone = find(client, path) is None
+        group = "networks and subnetworks"
+        yield failed(f"there is no {path}", fix) if is_gone else ok("there", group=group)
 
     return Probe(subject=subject, run=run)
 
 
-def account(client: GoogleClient, email: str) -> Probe:
+def _bucket(client: GoogleClient, home: BucketPrefix | None, region: str) -> Iterator[Check]:
+    """Whether the bucket is there, ours, and in the region."""
+    if home is None:
+        why = "none is named; a job's code is uploaded to one"
+        fix = f"gcloud storage buckets create gs://NAME --project {client.project} --location {region}"
+        yield failed(why, fix)
+        return
+    try:
+        check_bucket(client, home, region, policy=PATIENT)
+        yield ok(f"ours, in {region}" if region else "ours")
+    except (PermissionDeniedError, RequestError) as error:
+        if getattr(error, "permission", "") == "storage.buckets.list":  # we may not see whose it is
+            raise
+        why = "it is not there" if isinstance(error, MissingError) else f"{error.what}: {error.why}"
+        yield failed(why, error.fix)
+
+
+def _account(client: GoogleClient, email: str) -> Iterator[Check]:
     """Whether the service account that jobs run as is there and switched on."""
     owner = owner_of(email, client.project)
-
-    def run() -> Iterator[Check]:
-        path = f"/v1/projects/{owner}/serviceAccounts/{email}"
-        try:
-            found = call(client, "GET", Api.IAM, path, action=f"look at {email}")
-        except MissingError as error:
-            fix = f"gcloud iam service-accounts create {email.partition('@')[0]} --project {owner}"
-            yield failed(error.why, fix)
-            return
-        if found.get("disabled"):
-            yield failed(
-                "it is switched off", f"gcloud iam service-accounts enable {email} --project {owner}"
-            )
-        else:
-            yield ok("there, and switched on")
-
-    return Probe(subject=f"service account {email}", run=run)
+    path = f"/v1/projects/{owner}/serviceAccounts/{email}"
+    try:
+        found = call(client, "GET", Api.IAM, path, action=f"look at {email}")
+    except MissingError as error:
+        fix = f"gcloud iam service-accounts create {email.partition('@')[0]} --project {owner}"
+        yield failed(error.why, fix)
+        return
+    fix = f"gcloud iam service-accounts enable {email} --project {owner}"
+    yield failed("it is switched off", fix) if found.get("disabled") else ok("there, and switched on")
 
 
 def image(client: GoogleClient, name: str, shapes: Sequence[Shape], *, service: Service) -> tuple[Probe, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -118,7 +118,7 @@ class QuotaStatus(TableDisplay):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """SHORT where any quota is, else UNKNOWN where any is, else FITS."""
+        """As of `verdict_of`."""
         return verdict_of(self.readings)
 
     @property
@@ -128,10 +128,7 @@ class QuotaStatus(TableDisplay):
 
 
 def verdict_of(readings: Sequence[QuotaReading]) -> Verdict:
-    """The verdict of all gates together: one quota that is short is enough, one unknown leaves it open.
-
-    No gate at all means that nothing counts: FITS.
-    """
+    """SHORT where any gate is, else UNKNOWN where any is; else, or without a gate, FITS."""
     decided = deciding(readings)
     return decided.verdict if decided else Verdict.FITS
 
@@ -142,8 +139,8 @@ def deciding(readings: Sequence[QuotaReading]) -> QuotaReading | None:
     for group in _by_quota([one for one in readings if one.is_gate]):
         known = [one for one in group if one.limit is not None]
         lowest = min(known, key=lambda one: one.limit or 0.0, default=group[0])
-        used = [one.usage for one in group if one.usage is not None]
-        strictest.append(attrs.evolve(lowest, usage=max(used, default=None)))
+        usage = max((one.usage for one in group if one.usage is not None), default=None)
+        strictest.append(attrs.evolve(lowest, usage=usage))
     order = (Verdict.SHORT, Verdict.UNKNOWN, Verdict.FITS)
     return min(strictest, key=lambda one: order.index(one.verdict), default=None)
 
@@ -154,11 +151,11 @@ def contradictions(readings: Sequence[QuotaReading]) -> tuple[tuple[QuotaReading
     return tuple(group for group in groups if len({one.limit for one in group}) > 1)
 
 
-def _by_quota(readings: Sequence[QuotaReading]) -> list[list[QuotaReading]]:
+def _by_quota(readings: Sequence[QuotaReading]) -> Collection[list[QuotaReading]]:
     groups: dict[tuple[str, str], list[QuotaReading]] = {}
     for one in readings:
         groups.setdefault((one.metric, one.where), []).append(one)
-    return list(groups.values())
+    return groups.values()
 
 
 # What a job counts against
@@ -286,17 +283,17 @@ class QuotaSnapshot:
     @property
     def note(self) -> str:
         """The same in a line; empty: all were read."""
-        return grouped(self.unread)
+        return "; ".join(grouped(self.unread))
 
     @property
     def fixes(self) -> tuple[str, ...]:
         """What could not be read, why, and how to fix it: a line for each cause."""
-        found: dict[str, list[str]] = {}
+        whys = {}
         for source, one in self.found.items():
             if one.error:
                 fix = "" if isinstance(one.error, UnclearError) else one.error.fix  # its fix is for writes
-                found.setdefault(in_short(one.error) + (f" ({fix})" if fix else ""), []).append(source.value)
-        return tuple(f"{', '.join(names)}: {why}" for why, names in found.items())
+                whys[source.value] = in_short(one.error) + (f" ({fix})" if fix else "")
+        return grouped(whys)
 
     def status(
         self,
@@ -355,7 +352,7 @@ class QuotaSnapshot:
             if count.quota.metric and self.service is Service.COMPUTE:
                 asked.insert(0, LimitSource.PROJECT if count.where == EVERYWHERE else LimitSource.REGIONS)
             whys = {one.value: self.unread.get(one.value, "does not tell it") for one in asked}
-            yield attrs.evolve(blank, note=grouped(whys))
+            yield attrs.evolve(blank, note="; ".join(grouped(whys)))
 
     def _figures(self, source: LimitSource, count: Count) -> Figures | None:
         read: Mapping[Any, Any] = self.found[source].value or {}
@@ -376,12 +373,12 @@ def _doubted(reading: QuotaReading) -> QuotaReading:
     return attrs.evolve(reading, limit=None, note=f"{figures}: enough where a reservation has room")
 
 
-def grouped(reasons: Mapping[str, str]) -> str:
-    """Names and their reasons in a line, those of one reason together."""
+def grouped(reasons: Mapping[str, str]) -> tuple[str, ...]:
+    """Names and their reasons, those of one reason together."""
     names: dict[str, list[str]] = {}
     for name, why in reasons.items():
         names.setdefault(why, []).append(name)
-    return "; ".join(f"{', '.join(listed)}: {why}" for why, listed in names.items())
+    return tuple(f"{', '.join(listed)}: {why}" for why, listed in names.items())
 
 
 def in_short(error: GputrainError) -> str:

@@ -147,9 +147,9 @@ def fact(one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) ->
     availability, absent_why, unread = _machine_in(one, shape, found)
     held_why, held_note = in_reservation(one, shape, one.place, found)
     advised = found.get(_advice_key(one)) if one.provisioning_model in ADVISED else None
-    note = "; ".join(filter(None, [status.note, grouped(unread)]))  # in a reservation, why no quota counts
+    note = "; ".join(filter(None, [status.note, *grouped(unread)]))  # in a reservation, why no quota counts
     if unread and status.note == snapshot.note:
-        note = grouped({**snapshot.unread, **unread})
+        note = "; ".join(grouped({**snapshot.unread, **unread}))
     return Fact(
         verdict=status.verdict,
         readings=status.readings,
