@@ -9,7 +9,7 @@ import email.policy
 from gputrain_emulator.call import Reply
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError, Style
-from gputrain_emulator.exchanges import Request, as_meant
+from gputrain_emulator.exchanges import Request, unwrapped
 
 PATHS = frozenset(["/batch", "/batch/compute/v1", "/batch/storage/v1"])
 """The ``batchPath`` of the services' discovery documents."""
@@ -59,7 +59,7 @@ def _inner_request(payload: bytes, outer: Request) -> Request | None:
         if colon:
             headers[name.strip().lower()] = value.strip()
     target = words[1] if words[1].startswith("/") else "/" + words[1].partition("://")[2].partition("/")[2]
-    return as_meant(Request(verb=words[0], target=target, headers=headers, body=body.strip()))
+    return unwrapped(Request(verb=words[0], target=target, headers=headers, body=body.strip()))
 
 
 def _part(dispatcher: Dispatcher, inner: Request | None, content_id: str) -> bytes:

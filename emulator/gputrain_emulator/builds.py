@@ -168,10 +168,8 @@ class Builds:
             return
         bucket, _, prefix = place.partition("/")
         storage = self.world.part(Storage)
-        draft = storage.objects.folder.draft()
-        draft.append("".join(f"{line}\n" for line in lines).encode())
-        name = f"{prefix}/log-{build['id']}.txt" if prefix else f"log-{build['id']}.txt"
-        storage.objects.put(bucket, name, draft.finish())
+        content = storage.objects.folder.keep("".join(f"{line}\n" for line in lines).encode())
+        storage.objects.put(bucket, f"{prefix}/log-{build['id']}.txt".lstrip("/"), content)
 
 
 def _tags(build: dict[str, Any]) -> list[str]:

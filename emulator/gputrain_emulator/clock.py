@@ -13,7 +13,6 @@ from datetime import datetime, timedelta, timezone
 EPOCH = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc).timestamp()
 """Where a standing clock starts, so that two runs of a test read the same."""
 
-_FARTHEST_S = 100 * 365 * 86400.0  # beyond it no date can be told
 _PACIFIC = timezone(timedelta(hours=-8))
 
 
@@ -106,17 +105,6 @@ class Clock:
             target = self.now() + seconds
             self._run_until(target)
             self._base += max(0.0, target - self.now())
-
-    def shift(self, seconds: float) -> None:
-        """Set the clock ahead (or back) without time passing: what is due is due in as long as before."""
-        if not abs(seconds) <= _FARTHEST_S:
-            raise ValueError(f"clocks can be {_FARTHEST_S:g} seconds apart at most, not {seconds}")
-        with self.lock:
-            self._base += seconds
-            self._queue = [(when + seconds, serial, event) for when, serial, event in self._queue]
-            for _, _, event in self._queue:
-                event.when += seconds
-            self._wake.notify_all()
 
     def advance_to(self, when: float) -> None:
         """Move to ``when`` if it lies ahead."""

@@ -206,13 +206,6 @@ class Cloud:
                 part, region, model, None if usd is None else Decimal(str(usd))
             )
 
-    def set_apart(self, seconds: float) -> None:
-        """Google's clock is ``seconds`` ahead of this machine's from now on (behind, when negative).
-
-        ``Date`` and every timestamp show it; what is under way takes as long as before.
-        """
-        self.clock.shift(seconds)
-
     def settings(self, **values: float | bool) -> None:
         """Set fields of ``compute.settings``. Raises as `Settings.change`."""
         with self.world.lock:
@@ -253,8 +246,6 @@ class Cloud:
         *,
         times: int | None = 1,
         caller: str | None = None,
-        probability: float = 1.0,
-        seed: int = 0,
         **details: Any,
     ) -> Order:
         """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all.
@@ -271,9 +262,7 @@ class Cloud:
             fault = faults.named(fault, **details)
         elif isinstance(fault, str):
             fault = failures.fault(fault, **self._names())
-        return self.world.faults.order(
-            method, fault, times=times, caller=caller, probability=probability, seed=seed
-        )
+        return self.world.faults.order(method, fault, times=times, caller=caller)
 
     def _names(self) -> dict[str, str]:
         number = self.world.projects[self.project].number

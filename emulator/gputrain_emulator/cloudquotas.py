@@ -21,17 +21,25 @@ from gputrain_emulator.quotas import FAMILY_METRIC, GLOBAL, Key, Quotas
 from gputrain_emulator.routes import Handler, Service
 from gputrain_emulator.world import Project, World
 
+Json = dict[str, Any]
 COMPUTE = "compute.googleapis.com"
 VERTEX = "aiplatform.googleapis.com"
-FAMILY_ID = "GPUS-PER-GPU-FAMILY-per-project-region"
+UNLIMITED = float("inf")
+
+_REGIONAL = (
+    "INSTANCES", "A2_CPUS", "IN_USE_ADDRESSES", "DISKS_TOTAL_GB", "SSD_TOTAL_GB", "HDB_TOTAL_GB",
+    "LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB", "CPUS", "PREEMPTIBLE_CPUS",
+)  # fmt: skip
+_REVIEW_S = 60.0  # how long Google takes to decide here
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Quota:
     """One quota: its public names, and the metric under which the quota book counts it."""
 
-    id: str
     service: str
+    id: str
     counted: str
     dimensions: tuple[str, ...] = ("region",)
 
@@ -39,67 +47,40 @@ class Quota:
     def metric(self) -> str:
         return self.counted if "/" in self.counted else f"{self.service}/{self.counted.lower()}"
 
-
-_REGIONAL = (
-    "INSTANCES", "A2_CPUS", "IN_USE_ADDRESSES", "DISKS_TOTAL_GB", "SSD_TOTAL_GB", "HDB_TOTAL_GB",
-    "LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB",
-)  # fmt: skip
+    def key(self, project: Project, dimensions: Mapping[str, str]) -> Key:
+        """Where the quota book keeps the limit of these dimensions."""
+        region = dimensions.get("region", "*") if "region" in self.dimensions else GLOBAL
+        family = dimensions.get("gpu_family", "")
+        return Key(project=project.id, metric=self.counted, region=region, family=family)
 
 
 @functools.cache
 def quotas() -> Mapping[tuple[str, str], Quota]:
     """All quotas by (service, id)."""
-    compute = [
-        Quota(id="GPUS-ALL-REGIONS-per-project", service=COMPUTE, counted="GPUS_ALL_REGIONS", dimensions=()),
-        Quota(id="CPUS-ALL-REGIONS-per-project", service=COMPUTE, counted="CPUS_ALL_REGIONS", dimensions=()),
-        Quota(id="CPUS-per-project-region", service=COMPUTE, counted="CPUS"),
-        Quota(id="PREEMPTIBLE-CPUS-per-project-region", service=COMPUTE, counted="PREEMPTIBLE_CPUS"),
-        *(
-            Quota(id=f"{metric.replace('_', '-')}-per-project-region", service=COMPUTE, counted=metric)
-            for metric in _REGIONAL
-        ),
-        Quota(id=FAMILY_ID, service=COMPUTE, counted=FAMILY_METRIC, dimensions=("region", "gpu_family")),
-    ]
-    vertex = [
-        Quota(
-            id=f"CustomModelTraining{word}CPUsPerProjectPerRegion",
-            service=VERTEX,
-            counted=f"{VERTEX}/custom_model_training_{metric}cpus",
-        )
-        for word, metric in (
-            ("", ""), ("Preemptible", "preemptible_"),
-            *((family, f"{family.lower()}_") for family in ("N2", "N4", "C2", "M1", "G2", "A2", "A3")),
-        )
-    ]  # fmt: skip
-    for row in facts.gpu_quotas().values():
-        if row.regional_metric:
-            compute.append(Quota(id=row.quota_id, service=COMPUTE, counted=row.regional_metric))
-        if row.preemptible_quota_id:
-            compute.append(
-                Quota(id=row.preemptible_quota_id, service=COMPUTE, counted=row.preemptible_metric)
-            )
-        for ident, metric in (
-            (row.vertex_quota_id, row.vertex_metric),
-            (row.vertex_preemptible_quota_id, row.vertex_preemptible_metric),
-        ):
-            if ident:
-                vertex.append(Quota(id=ident, service=VERTEX, counted=metric))
-    return {(quota.service, quota.id): quota for quota in (*compute, *vertex)}
-
-
-def key_of(quota: Quota, project: Project, dimensions: Mapping[str, str]) -> Key:
-    """Where the quota book keeps the limit of these dimensions."""
-    region = dimensions.get("region", "*") if "region" in quota.dimensions else GLOBAL
-    return Key(
-        project=project.id, metric=quota.counted, region=region, family=dimensions.get("gpu_family", "")
+    found = [Quota(COMPUTE, f"{kind}-ALL-REGIONS-per-project", f"{kind}_ALL_REGIONS", ()) for kind in ("GPUS", "CPUS")]  # fmt: skip  # noqa: E501
+    regional = {f"{metric.replace('_', '-')}-per-project-region": metric for metric in _REGIONAL}
+    found += [Quota(COMPUTE, ident, metric) for ident, metric in regional.items()]
+    found.append(
+        Quota(COMPUTE, "GPUS-PER-GPU-FAMILY-per-project-region", FAMILY_METRIC, ("region", "gpu_family"))
     )
+    for word in ("", "Preemptible", "N2", "N4", "C2", "M1", "G2", "A2", "A3"):
+        metric = f"{VERTEX}/custom_model_training_{word.lower()}_cpus".replace("training__", "training_")
+        found.append(Quota(VERTEX, f"CustomModelTraining{word}CPUsPerProjectPerRegion", metric))
+    for row in facts.gpu_quotas().values():
+        named = (
+            (COMPUTE, row.regional_metric and row.quota_id, row.regional_metric),
+            (COMPUTE, row.preemptible_quota_id, row.preemptible_metric),
+            (VERTEX, row.vertex_quota_id, row.vertex_metric),
+            (VERTEX, row.vertex_preemptible_quota_id, row.vertex_preemptible_metric),
+        )
+        found += [Quota(*one) for one in named if one[1]]
+    return {(quota.service, quota.id): quota for quota in found}
 
 
-def quota_info(quota: Quota, project: Project, book: Quotas, ineligible: str) -> dict[str, Any]:
+def quota_info(quota: Quota, project: Project, book: Quotas, ineligible: str) -> Json:
     """The QuotaInfo resource, its rows from the most specific to the least."""
-    eligibility = {"ineligibilityReason": ineligible} if ineligible else {"isEligible": True}
     words = quota.metric.partition("/")[2].replace("_", " ")
-    info: dict[str, Any] = {
+    info: Json = {
         "name": f"projects/{project.number}/locations/global/services/{quota.service}/quotaInfos/{quota.id}",
         "quotaId": quota.id,
         "metric": quota.metric,
@@ -109,34 +90,34 @@ def quota_info(quota: Quota, project: Project, book: Quotas, ineligible: str) ->
         "metricDisplayName": words,
         "quotaDisplayName": f"{words} per project per region" if quota.dimensions else f"{words} per project",
         "metricUnit": "1",
-        "quotaIncreaseEligibility": eligibility,
+        "quotaIncreaseEligibility": {"ineligibilityReason": ineligible}
+        if ineligible
+        else {"isEligible": True},
         "dimensionsInfos": _rows(quota, project, book),
         "serviceRequestQuotaUri": f"https://console.cloud.google.com/iam-admin/quotas?project={project.id}",
     }
-    if quota.dimensions:
-        info["dimensions"] = list(quota.dimensions)
-    return info
+    return {**info, "dimensions": list(quota.dimensions)} if quota.dimensions else info
 
 
-def _rows(quota: Quota, project: Project, book: Quotas) -> list[dict[str, Any]]:
+def _rows(quota: Quota, project: Project, book: Quotas) -> list[Json]:
     if not quota.dimensions:
-        limit = book.limit(key_of(quota, project, {}))
-        return [{"details": _details(limit), "applicableLocations": [GLOBAL]}]
+        return [_row({}, book.limit(quota.key(project, {})), [GLOBAL])]
     granted = book.granted(project.id, quota.counted)
-    rows: list[tuple[int, dict[str, Any]]] = []
-    for key, limit in sorted(granted.items(), key=lambda pair: (pair[0].family, pair[0].region)):
-        dimensions = {} if key.region == "*" else {"region": key.region}
-        if key.family:
-            dimensions["gpu_family"] = key.family
+    found = []
+    for key in sorted(granted, key=lambda key: (key.family, key.region)):
+        dimensions = {"region": key.region, "gpu_family": key.family}
+        dimensions = {name: value for name, value in dimensions.items() if value not in ("*", "")}
         if dimensions:
-            rows.append((len(dimensions), _row(dimensions, limit, _places(key, granted))))
-    rows.sort(key=lambda pair: -pair[0])
-    rest = Key(project=project.id, metric=quota.counted, region="*")
-    return [row for _, row in rows] + [_row({}, book.limit(rest), _places(rest, granted))]
+            found.append(_row(dimensions, granted[key], _places(key, granted)))
+    found.sort(key=lambda row: -len(row["dimensions"]))
+    rest = quota.key(project, {})
+    return [*found, _row({}, book.limit(rest), _places(rest, granted))]
 
 
-def _row(dimensions: Mapping[str, str], limit: float, places: list[str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"details": _details(limit), "applicableLocations": places}
+def _row(dimensions: Mapping[str, str], limit: float, places: list[str]) -> Json:
+    """The value as proto3's JSON prints it: an int64 as a string, a zero not at all; -1 is unlimited."""
+    details = {"value": "-1" if limit == UNLIMITED else str(int(limit))} if limit else {}
+    row = {"details": details, "applicableLocations": places}
     return {"dimensions": dict(dimensions), **row} if dimensions else row
 
 
@@ -146,21 +127,6 @@ def _places(key: Key, granted: Mapping[Key, float]) -> list[str]:
         return [key.region]
     taken = {other.region for other in granted if other.family == key.family}
     return [region for region in facts.regions() if region not in taken]
-
-
-def _details(limit: float) -> dict[str, str]:
-    """The value as proto3's JSON prints it: an int64 as a string, a zero not at all; -1 is unlimited."""
-    if limit == 0:
-        return {}
-    return {"value": "-1" if limit == float("inf") else str(int(limit))}
-
-
-_MAX_DECREASE = 0.10
-_REVIEW_S = 60.0  # how long Google takes to decide here
-
-UNLIMITED = float("inf")
-
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 class Preferences:
@@ -175,118 +141,91 @@ class Preferences:
         self.world = world
         self.grant_up_to: int | None = None
         self.ineligible: dict[str, str] = {}
-        self.kept: dict[str, dict[str, Any]] = {}
+        self.kept: dict[str, Json] = {}
 
-    def put(self, project: Project, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+    def put(self, project: Project, name: str, wish: Json) -> Json:
         """Create or change a preference."""
-        old = self.kept.get(name)
-        quota = self._quota(wish)
-        dimensions = dict(wish.get("dimensions", {}))
-        self._check(project, name, wish, quota)
-        now = zulu_time(self.world.clock.now())
-        wanted = int(wish["quotaConfig"]["preferredValue"])
-        book = self.world.part(Quotas)
-        here = book.limit(key_of(quota, project, dimensions))
-        kept = {
+        quota, dimensions = self._checked(project, name, wish), dict(wish.get("dimensions", {}))
+        now, wanted = zulu_time(self.world.clock.now()), int(wish["quotaConfig"]["preferredValue"])
+        here = self.world.part(Quotas).limit(quota.key(project, dimensions))
+        config = {
+            "preferredValue": str(wanted),
+            "grantedValue": str(int(here)) if here != UNLIMITED else "-1",
+            "stateDetail": "The request is being reviewed.",
+            "traceId": uuid.uuid4().hex,
+            **{key: value for key, value in wish["quotaConfig"].items() if key == "annotations"},
+        }
+        self.kept[name] = kept = {
             "name": name,
             **({"dimensions": dimensions} if dimensions else {}),
-            "quotaConfig": {
-                "preferredValue": str(wanted),
-                "grantedValue": str(int(here)) if here != UNLIMITED else "-1",
-                "stateDetail": "The request is being reviewed.",
-                **({"traceId": uuid.uuid4().hex} if wanted == -1 or wanted > here else {}),
-                **{key: wish["quotaConfig"][key] for key in ("annotations",) if key in wish["quotaConfig"]},
-            },
+            "quotaConfig": config,
             "etag": uuid.uuid4().hex[:12],
-            "createTime": old["createTime"] if old else now,
+            "createTime": self.kept[name]["createTime"] if name in self.kept else now,
             "updateTime": now,
             "service": quota.service,
             "quotaId": quota.id,
             "reconciling": True,
             **{key: wish[key] for key in ("justification",) if key in wish},
         }
-        self.kept[name] = kept
         self.world.ledger.write("quota", name, detail=f"{quota.id} {dimensions} -> {wanted}")
-        self.world.clock.after(_REVIEW_S, lambda: self._decide(project, kept))
+        key = quota.key(project, dimensions)
+        self.world.clock.after(_REVIEW_S, lambda: self._decide(key, wanted, kept))
         return kept
 
-    def _decide(self, project: Project, kept: dict[str, Any]) -> None:
+    def _decide(self, key: Key, wanted: int, kept: Json) -> None:
         if self.kept.get(kept["name"]) is not kept:
             return  # a later wish has taken its place
-        config = kept["quotaConfig"]
-        wanted = int(config["preferredValue"])
-        key = key_of(quotas()[kept["service"], kept["quotaId"]], project, kept.get("dimensions", {}))
-        book = self.world.part(Quotas)
-        value = UNLIMITED if wanted == -1 else float(wanted)
+        book, value = self.world.part(Quotas), UNLIMITED if wanted == -1 else float(wanted)
         if self.grant_up_to is not None:
             value = min(value, max(float(self.grant_up_to), min(book.limit(key), value)))
         book.set_limit(key, value)
         granted = -1 if value == UNLIMITED else int(value)
-        config["grantedValue"] = str(granted)
-        config["stateDetail"] = (
-            "The quota preference is fulfilled." if granted == wanted else "The request was approved in part."
-        )
+        detail = "The quota preference is fulfilled." if granted == wanted else "The request was approved in part."  # fmt: skip  # noqa: E501
+        kept["quotaConfig"].update(grantedValue=str(granted), stateDetail=detail)
         del kept["reconciling"]
         kept["updateTime"] = zulu_time(self.world.clock.now())
 
-    def _quota(self, wish: Mapping[str, Any]) -> Quota:
-        missing = [name for name in ("service", "quotaId") if not wish.get(name)]
-        if missing or "preferredValue" not in wish.get("quotaConfig", {}):
+    def _checked(self, project: Project, name: str, wish: Json) -> Quota:
+        """The quota that is meant; raises ApiError for a wish that Google does not take."""
+        config, dimensions = wish.get("quotaConfig", {}), dict(wish.get("dimensions", {}))
+        if not wish.get("service") or not wish.get("quotaId") or "preferredValue" not in config:
             raise bad_request([("quota_preference", "service, quota_id and preferred_value are required.")])
-        quota = quotas().get((wish["service"], wish["quotaId"]))
+        quota, wanted = quotas().get((wish["service"], wish["quotaId"])), int(config["preferredValue"])
         if quota is None:
             raise ApiError(404, f"Quota {wish['quotaId']} of service {wish['service']} is not found.")
-        return quota
-
-    def _check(self, project: Project, name: str, wish: Mapping[str, Any], quota: Quota) -> None:
-        dimensions, wanted = dict(wish.get("dimensions", {})), int(wish["quotaConfig"]["preferredValue"])
         if wanted < -1:
             raise bad_request([("quota_preference.quota_config.preferred_value", "Must be at least -1.")])
-        unknown = sorted(set(dimensions) - set(quota.dimensions))
-        if unknown:
-            raise ApiError(400, f"Quota {quota.id} has no dimension {', '.join(unknown)}.")
         families = {row.gpu_family for row in facts.gpu_quotas().values() if row.gpu_family}
-        for axis, known in (("region", set(facts.regions())), ("gpu_family", families)):
-            if axis in dimensions and dimensions[axis] not in known:
-                raise ApiError(400, f"Dimension {axis} of quota {quota.id} has no value {dimensions[axis]}.")
+        known = {"region": set(facts.regions()), "gpu_family": families}
+        for axis, value in dimensions.items():
+            if axis not in quota.dimensions:
+                raise ApiError(400, f"Quota {quota.id} has no dimension {axis}.")
+            if value not in known[axis]:
+                raise ApiError(400, f"Dimension {axis} of quota {quota.id} has no value {value}.")
+        meant = (quota.service, quota.id, dimensions)
         for other, kept in self.kept.items():
-            same = (kept["service"], kept["quotaId"], kept.get("dimensions", {})) == (
-                quota.service,
-                quota.id,
-                dimensions,
-            )
+            same = (kept["service"], kept["quotaId"], kept.get("dimensions", {})) == meant
+            if other == name and not same:
+                raise ApiError(400, "The dimensions and the quota of a preference cannot be changed.")
             if other != name and same and other.startswith(f"projects/{project.number}/"):
                 raise ApiError(409, f"Quota preference {other} exists for the same quota and dimensions.")
-        old = self.kept.get(name)
-        if old is not None and (old.get("dimensions", {}), old["quotaId"]) != (dimensions, quota.id):
-            raise ApiError(400, "The dimensions and the quota of a preference cannot be changed.")
-        self._check_direction(project, quota, dimensions, wish)
+        self._check_value(quota, wanted, self.world.part(Quotas).limit(quota.key(project, dimensions)), wish)
+        return quota
 
-    def _check_direction(
-        self, project: Project, quota: Quota, dimensions: Mapping[str, str], wish: Mapping[str, Any]
-    ) -> None:
-        book, key = self.world.part(Quotas), key_of(quota, project, dimensions)
-        here, wanted = book.limit(key), int(wish["quotaConfig"]["preferredValue"])
-        if wanted == -1 or wanted > here:
-            if quota.id in self.ineligible:
-                raise _precondition(f"The quota cannot be increased: {self.ineligible[quota.id]}.")
-            if not _EMAIL.fullmatch(wish.get("contactEmail", "")):
-                raise bad_request(
-                    [("quota_preference.contact_email", "Required for a quota increase, an e-mail address.")]
-                )
-        elif wanted < book.usage(key):
-            raise _precondition(f"QUOTA_DECREASE_BELOW_USAGE: the usage is {book.usage(key):g}.")
-        elif wanted < here * (1 - _MAX_DECREASE):
-            raise _precondition("QUOTA_DECREASE_PERCENTAGE_TOO_HIGH: the decrease is more than 10%.")
-
-
-def _precondition(message: str) -> ApiError:
-    return ApiError(400, message, canonical="FAILED_PRECONDITION")
+    def _check_value(self, quota: Quota, wanted: int, limit: float, wish: Json) -> None:
+        if wanted != -1 and wanted < limit:
+            raise ApiError.unimplemented("cloudquotas.quotaPreferences.patch to a lower value")
+        if quota.id in self.ineligible:
+            message = f"The quota cannot be increased: {self.ineligible[quota.id]}."
+            raise ApiError(400, message, canonical="FAILED_PRECONDITION")
+        if wanted != limit and not _EMAIL.fullmatch(wish.get("contactEmail", "")):
+            why = "Required for a quota increase, an e-mail address."
+            raise bad_request([("quota_preference.contact_email", why)])
 
 
 SERVICE = Service(name="cloudquotas", style=Style.PLATFORM)
+SERVICES = (SERVICE,)
 
-_PLACE = "projects/{project}/locations/{location}"
 _WISH = messages.declare(
     "cloudquotas.QuotaPreference",
     """name:string dimensions:map@cloudquotas.Entry quota_config:message@cloudquotas.QuotaConfig etag:string
@@ -301,49 +240,30 @@ messages.declare(
 messages.declare("cloudquotas.Entry", "key:string value:string")
 
 
-def _list_infos(call: Call) -> dict[str, Any]:
-    host = _service(call)
-    found = [quota for quota in quotas().values() if quota.service == host]
+def _list_infos(call: Call) -> Json:
+    found = [quota for quota in quotas().values() if quota.service == call.params["service"]]
+    if not found:
+        raise ApiError(404, f"Service {call.params['service']} is not found.")
     page = numbered(call, "quotaInfos", found, default=200, most=1000)
-    page["quotaInfos"] = [_info(call, quota) for quota in page.get("quotaInfos", ())]
-    return page
+    return {**page, "quotaInfos": [_info(call, quota) for quota in page.get("quotaInfos", ())]}
 
 
-def _get_info(call: Call) -> dict[str, Any]:
-    quota = quotas().get((_service(call), call.params["quota"]))
+def _get_info(call: Call) -> Json:
+    quota = quotas().get((call.params["service"], call.params["quota"]))
     if quota is None:
         raise ApiError(404, f"Quota {call.params['quota']} is not found.")
     return _info(call, quota)
 
 
-def _create(call: Call) -> dict[str, Any]:
-    _global(call)
-    wish = dict(call.body)
-    ident = call.query.get("quotaPreferenceId") or uuid.uuid4().hex
-    name = f"projects/{call.owner.number}/locations/global/quotaPreferences/{ident}"
-    preferences = call.world.part(Preferences)
-    if name in preferences.kept:
-        raise ApiError(409, f"Resource '{name}' already exists")
-    return preferences.put(call.owner, name, wish)
-
-
-def _get(call: Call) -> dict[str, Any]:
-    return _kept(call)
-
-
-def _list(call: Call) -> dict[str, Any]:
-    _global(call)
-    prefix = f"projects/{call.owner.number}/"
+def _list(call: Call) -> Json:
     kept = call.world.part(Preferences).kept
-    found = [one for name, one in kept.items() if name.startswith(prefix)]
+    found = [one for name, one in kept.items() if name.startswith(f"projects/{call.owner.number}/")]
     return numbered(call, "quotaPreferences", found, default=200, most=1000)
 
 
-def _patch(call: Call) -> dict[str, Any]:
-    _global(call)
-    wish = dict(call.body)
-    name = _name(call)
-    preferences = call.world.part(Preferences)
+def _patch(call: Call) -> Json:
+    wish, preferences = dict(call.body), call.world.part(Preferences)
+    name = f"projects/{call.owner.number}/locations/global/quotaPreferences/{call.params['preference']}"
     old = preferences.kept.get(name)
     if old is None and not call.query.get("allowMissing"):
         raise ApiError(404, f"Resource '{name}' was not found")
@@ -355,64 +275,28 @@ def _patch(call: Call) -> dict[str, Any]:
     return preferences.put(call.owner, name, wish)
 
 
+def _info(call: Call, quota: Quota) -> Json:
+    ineligible = call.world.part(Preferences).ineligible.get(quota.id, "")
+    return quota_info(quota, call.owner, call.world.part(Quotas), ineligible)
+
+
 _PAGED = "page_size:int32 page_token:string"
 # verb, path below the place, method id, permission, query parameters, handler
 _ROUTES: tuple[tuple[str, str, str, str, str, Handler], ...] = (
     ("GET", "services/{service}/quotaInfos", "quotaInfos.list", "quotas.get", _PAGED, _list_infos),
     ("GET", "services/{service}/quotaInfos/{quota}", "quotaInfos.get", "quotas.get", "", _get_info),
-    ("POST", "quotaPreferences", "quotaPreferences.create", "quotas.update",
-     "quota_preference_id:string", _create),
-    ("GET", "quotaPreferences", "quotaPreferences.list", "quotas.get",
-     _PAGED, _list),
-    ("GET", "quotaPreferences/{preference}", "quotaPreferences.get", "quotas.get", "", _get),
+    ("GET", "quotaPreferences", "quotaPreferences.list", "quotas.get", _PAGED, _list),
     ("PATCH", "quotaPreferences/{preference}", "quotaPreferences.patch", "quotas.update",
      "update_mask:string allow_missing:bool", _patch),
 )  # fmt: skip
 
-
 for _verb, _path, _id, _permission, _query, _handler in _ROUTES:
-    for _version in ("v1", "v1beta"):
+    for _version, _suffix in (("v1", ""), ("v1beta", ".v1beta")):
         SERVICE.route(
             _verb,
-            f"/{_version}/{_PLACE}/{_path}",
-            f"cloudquotas.{_id}" + ("" if _version == "v1" else ".v1beta"),
+            f"/{_version}/projects/{{project}}/locations/global/{_path}",
+            f"cloudquotas.{_id}{_suffix}",
             permission=f"cloudquotas.{_permission}",
             query=_query,
             body="" if _verb == "GET" else _WISH,
         )(_handler)
-
-
-def _info(call: Call, quota: Quota) -> dict[str, Any]:
-    ineligible = call.world.part(Preferences).ineligible.get(quota.id, "")
-    return quota_info(quota, call.owner, call.world.part(Quotas), ineligible)
-
-
-def _kept(call: Call) -> dict[str, Any]:
-    _global(call)
-    found = call.world.part(Preferences).kept.get(_name(call))
-    if found is None:
-        asked = call.path.partition("/projects/")[2]
-        raise ApiError(404, f"Resource 'projects/{asked}' was not found")
-    return found
-
-
-def _name(call: Call) -> str:
-    return f"projects/{call.owner.number}/locations/global/quotaPreferences/{call.params['preference']}"
-
-
-def _service(call: Call) -> str:
-    _global(call)
-    host = call.params["service"]
-    if not any(service == host for service, _ in quotas()):
-        raise ApiError(404, f"Service {host} is not found.")
-    return host
-
-
-def _global(call: Call) -> None:
-    if call.params["location"] != "global":
-        raise ApiError(400, f"Location {call.params['location']} is not supported; it must be global.")
-
-
-__all__ = ["SERVICES", "Preferences"]
-
-SERVICES = (SERVICE,)

@@ -16,7 +16,6 @@ from gputrain_emulator.errors import ApiError, Style, bad_request
 from gputrain_emulator.exchanges import Request, RequestLog, Seen
 from gputrain_emulator.faults import (
     Delay,
-    Double,
     DropAfterCommit,
     DropBeforeCommit,
     Fault,
@@ -25,7 +24,6 @@ from gputrain_emulator.faults import (
     Refuse,
     Reshape,
     Stale,
-    Trickle,
     Truncate,
 )
 from gputrain_emulator.routes import Answer, Routes
@@ -60,7 +58,7 @@ class Dispatcher:
         self._unfinished: set[tuple[str, str]] = set()
         """Who has seen what under way, where a second look moves a standing clock on to what happens next."""
         self.stopping = threading.Event()
-        self.admin: Callable[[str, dict[str, Any]], Any] = _no_admin
+        self.admin: Callable[[str, dict[str, Any]], Any]
         self.failures: list[Exception] = []
         """Faults of the emulator itself, each answered with a 500; a test asserts that there are none."""
         self.failed: Callable[[Exception], None] = lambda _: None
@@ -76,6 +74,16 @@ class Dispatcher:
         url = urlsplit(request.target)
         style, method_id, caller = Style.PLATFORM, "", ""
         query = parse_qs(url.query, keep_blank_values=True)
+
+        def log(status: int, reply: bytes | dict[str, Any]) -> None:
+            body = reply if isinstance(reply, bytes) else b""
+            self.requests.append(
+                Seen(
+                    verb=request.verb, path=url.path, method=method_id, caller=caller, status=status,
+                    body=request.body, query=query, reply=body,
+                )
+            )  # fmt: skip
+
         try:
             method, params = self.routes.match(request.verb, url.path)
             style, method_id = method.style, method.id
@@ -83,12 +91,12 @@ class Dispatcher:
             caller = who.email
             wire, reply = self._perform(method, params, query, request, who)
         except ApiError as error:
-            wire, reply = [], partial.render(_refusal(error, style), query)
+            refusal = Reply(status=error.status, body=error.body(style), headers=error.headers)
+            wire, reply = [], partial.render(refusal, query)
         except Dropped:
-            self._log(request, url.path, method_id, caller, query, 0, b"")
+            log(0, b"")
             raise
-        told = reply.body if isinstance(reply.body, bytes) else b""
-        self._log(request, url.path, method_id, caller, query, reply.status, told)
+        log(reply.status, reply.body)
         if any(isinstance(fault, DropAfterCommit) for fault in wire):
             raise Dropped
         return Outcome(reply=reply, wire=wire)
@@ -130,7 +138,7 @@ class Dispatcher:
             for fault in self.world.faults.take(method.id, who.email, Phase.RESPONSE):
                 if isinstance(fault, Reshape):
                     reply = _reshaped(reply, fault)
-                elif isinstance(fault, (DropAfterCommit, Truncate, Trickle, Double)):
+                elif isinstance(fault, (DropAfterCommit, Truncate)):
                     wire.append(fault)
             return wire, partial.render(reply, query, method.response)
 
@@ -195,9 +203,8 @@ class Dispatcher:
         if project is not None:
             if answer.needs_api and method.service not in project.apis:
                 raise world.api_disabled(method.service, project, method.style)
-            place = (
-                call.params.get("region") or call.params.get("zone", "").rpartition("-")[0] or _location(call)
-            )
+            region = call.params.get("region") or call.params.get("zone", "").rpartition("-")[0]
+            place = region or "".join(re.findall(r"/locations/([^/]+)", call.path)[:1])
             if answer.pool and self.world.rates.count(answer.pool, project.id, place):
                 if method.style is Style.COMPUTE:
                     raise rates.compute_rate_limited(project.number)
@@ -206,29 +213,6 @@ class Dispatcher:
             raise world.permission_denied(
                 answer.permission, _resource(call), method.service, method.style, call.caller.email
             )
-
-    def _log(
-        self,
-        request: Request,
-        path: str,
-        method: str,
-        caller: str,
-        query: dict[str, list[str]],
-        status: int,
-        reply: bytes,
-    ) -> None:
-        self.requests.append(
-            Seen(
-                verb=request.verb,
-                path=path,
-                method=method,
-                caller=caller,
-                status=status,
-                body=request.body,
-                query=query,
-                reply=reply,
-            )
-        )
 
 
 def _is_under_way(document: dict[str, Any]) -> bool:
@@ -247,14 +231,6 @@ def _reshaped(reply: Reply, fault: Reshape) -> Reply:
     return Reply(status=reply.status, body=fault.change(document), headers=reply.headers)
 
 
-def _no_admin(command: str, _: dict[str, Any]) -> Any:
-    raise LookupError(f"no such command: {command}")
-
-
-def _refusal(error: ApiError, style: Style) -> Reply:
-    return Reply(status=error.status, body=error.body(style), headers=error.headers)
-
-
 def _read_body(method: Method, request: Request) -> dict[str, Any]:
     if not request.body.strip():
         return {}
@@ -271,11 +247,6 @@ def _read_body(method: Method, request: Request) -> dict[str, Any]:
     resource = messages.message(method.request).by_name[method.body].message
     at = "resource" if method.style is Style.COMPUTE else method.body
     return schema.read_message(resource, document, at)
-
-
-def _location(call: Call) -> str:
-    match = re.search(r"/locations/([^/]+)", call.path)
-    return match.group(1) if match else ""
 
 
 def _resource(call: Call) -> str:

@@ -20,7 +20,6 @@ class Request:
     """``/_emulator/as/TOKEN`` where the client was given an address that holds its token."""
 
 
-OVERRIDES = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 BEARER = re.compile(r"(/_emulator/as/([A-Za-z0-9_-]+))(/.*)")
 """An address for clients that send no token of their own: the path, the token, the path that is meant."""
 
@@ -35,24 +34,6 @@ def unwrapped(request: Request) -> Request:
     if not headers.get("authorization"):
         headers["authorization"] = f"Bearer {token}"
     return replace(request, target=target, headers=headers, prefix=prefix)
-
-
-def as_meant(request: Request) -> Request:
-    """The plain request that one with its verb in a header stands for, `unwrapped` too.
-
-    With the query in the body it is how googleapiclient sends a GET of more than 2,048 characters.
-    """
-    request = unwrapped(request)
-    headers = request.headers
-    wanted = headers.get("x-http-method-override", "").upper()
-    if request.verb == "POST" and wanted in OVERRIDES:
-        request = replace(request, verb=wanted)
-        if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            mark = "&" if "?" in request.target else "?"
-            request = replace(
-                request, target=f"{request.target}{mark}{request.body.decode('latin-1')}", body=b""
-            )
-    return request
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,36 +75,6 @@ class Entry:
     visible: float = field(compare=False)
 
 
-class LogBook:
-    """All entries of all projects. Its owner serialises access."""
-
-    def __init__(self) -> None:
-        self._by_parent: dict[str, list[Entry]] = {}
-        self._keys: set[tuple[str, int, str]] = set()
-        self._serials = itertools.count(1)
-
-    def add(self, parent: str, document: Mapping[str, Any], *, visible: float) -> None:
-        """Keep an entry of `parent` (`projects/p`); one of the same log, time and insertId is that one."""
-        serial = next(self._serials)
-        insert_id = str(document.get("insertId") or f"emulated{serial:012d}")
-        time_ns = parse_ns(str(document["timestamp"]))
-        key = (str(document["logName"]), time_ns, insert_id)
-        if key in self._keys:
-            return
-        self._keys.add(key)
-        kept = {**document, "insertId": insert_id, "timestamp": format_ns(time_ns)}
-        entry = Entry(time_ns=time_ns, insert_id=insert_id, serial=serial, document=kept, visible=visible)
-        insort(self._by_parent.setdefault(parent, []), entry)
-
-    def read(self, parents: tuple[str, ...], *, now: float, newest_first: bool = False) -> Iterator[Entry]:
-        """What can be seen at `now`, in the order of time."""
-        found = [entry for parent in parents for entry in self._by_parent.get(parent, ())]
-        if len(parents) > 1:
-            found.sort()
-        ordered = reversed(found) if newest_first else iter(found)
-        return (entry for entry in ordered if entry.visible <= now)
-
-
 _NAMES = """
     logName resource timestamp receiveTimestamp severity insertId httpRequest labels operation trace spanId
     traceSampled sourceLocation split textPayload jsonPayload protoPayload errorGroups metadata otel
@@ -184,8 +154,10 @@ class Logs:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.book = LogBook()
         self.delay_s = 0.0
+        self._by_project: dict[str, list[Entry]] = {}
+        self._keys: set[tuple[str, int, str]] = set()
+        self._serials = itertools.count(1)
 
     def write(
         self,
@@ -197,30 +169,39 @@ class Logs:
         payload: Mapping[str, Any] | None = None,
         severity: str = "DEFAULT",
         labels: Mapping[str, str] | None = None,
-        time: float | None = None,
-        late_s: float | None = None,
     ) -> None:
-        """Write one entry as the service itself does; `late_s` overrides `delay_s`."""
-        now = self.world.clock.now()
+        """Write one entry as the service itself does."""
         document = {
             "logName": f"projects/{project.id}/logs/{log}",
             "resource": dict(resource),
-            "timestamp": zulu_time(now if time is None else time),
             "severity": severity,
             "labels": dict(labels or {}),
             **({"textPayload": text} if payload is None else {"jsonPayload": dict(payload)}),
         }
-        self.add(project, document, late_s=late_s)
+        self.add(project, document)
 
-    def add(self, project: Project, document: dict[str, Any], *, late_s: float | None = None) -> None:
-        """Keep a LogEntry document."""
-        now = self.world.clock.now()
-        document.setdefault("timestamp", zulu_time(now))
-        document["receiveTimestamp"] = zulu_time(now)
-        if document.get("severity") == "DEFAULT":
-            del document["severity"]  # the zero of an enum is not printed
-        delay = self.delay_s if late_s is None else late_s
-        self.book.add(project.id, document, visible=now + delay)
+    def add(self, project: Project, document: dict[str, Any]) -> None:
+        """Keep a LogEntry document; one of the same log, time and insertId is that one."""
+        now, serial = self.world.clock.now(), next(self._serials)
+        insert_id = str(document.get("insertId") or f"emulated{serial:012d}")
+        time_ns = parse_ns(str(document.get("timestamp") or zulu_time(now)))
+        key = (str(document["logName"]), time_ns, insert_id)
+        if key in self._keys:
+            return
+        self._keys.add(key)
+        kept = {**document, "insertId": insert_id, "timestamp": format_ns(time_ns)}
+        kept["receiveTimestamp"] = zulu_time(now)
+        if kept.get("severity") == "DEFAULT":
+            del kept["severity"]  # the zero of an enum is not printed
+        visible = now + self.delay_s
+        entry = Entry(time_ns=time_ns, insert_id=insert_id, serial=serial, document=kept, visible=visible)
+        insort(self._by_project.setdefault(project.id, []), entry)
+
+    def read(self, projects: Iterable[str], *, now: float, newest_first: bool = False) -> Iterator[Entry]:
+        """What can be seen at `now`, in the order of time."""
+        found = sorted(entry for project in projects for entry in self._by_project.get(project, ()))
+        ordered = reversed(found) if newest_first else iter(found)
+        return (entry for entry in ordered if entry.visible <= now)
 
 
 @SERVICE.method("logging.entries.list", permission="-")
@@ -239,9 +220,8 @@ def list_entries(call: Call) -> dict[str, Any]:
     size = asked.get("pageSize", 0)
     if size < 0:
         raise ApiError(400, "page_size must be greater than or equal to 0")
-    found = logs.book.read(
-        tuple(project.id for project in projects), now=call.world.clock.now(), newest_first=newest_first
-    )
+    ids = [project.id for project in projects]
+    found = logs.read(ids, now=call.world.clock.now(), newest_first=newest_first)
     after = _position(asked.get("pageToken", ""))
     return _page(found, wanted, min(size or DEFAULT_PAGE, MAX_PAGE), after, newest_first=newest_first)
 

@@ -81,12 +81,11 @@ class Metadata:
 
     def _account_tree(self) -> dict[str, Any]:
         names = ["default", *self.accounts] if self.accounts else []
-        rows = {}
-        for name in names:
-            account = self.account(name)
-            assert account is not None
-            rows[name] = {"aliases": ["default"], "email": account.email, "scopes": list(account.scopes)}
-        return rows
+        found = {name: account for name in names if (account := self.account(name))}
+        return {
+            name: {"aliases": ["default"], "email": one.email, "scopes": list(one.scopes)}
+            for name, one in found.items()
+        }
 
 
 def is_directory(value: Any) -> bool:
@@ -118,7 +117,9 @@ def _kebab(key: str) -> str:
 
 ROOT = "/computeMetadata/v1/"
 MAX_WAIT_S = 3600.0
+MAX_BODY = 1 << 20
 NO_MAINTENANCE = '{ "error": "no notifications have been received yet, try again later" }'
+_NOWHERE = "The requested URL was not found on this server."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,88 +132,67 @@ class Answer:
     etag: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """One request: header names in lower case, the last value of each query parameter."""
-
-    verb: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-def answer(metadata: Metadata, question: Question) -> Answer:
-    """What Google's metadata server says to `question`."""
-    if "x-forwarded-for" in question.headers:
+def answer(
+    metadata: Metadata, verb: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> Answer:
+    """What Google's metadata server says; header names in lower case."""
+    if "x-forwarded-for" in headers:
         return _refusal(403, "Forbidden: requests with an X-Forwarded-For header are refused.")
     above = {"": "computeMetadata/\n", "/computeMetadata": "v1/\n"}
-    if question.verb == "GET" and question.path.rstrip("/") in above:
-        return Answer(text=above[question.path.rstrip("/")])
-    if question.headers.get("metadata-flavor", "").lower() != "google":
+    if verb == "GET" and path.rstrip("/") in above:
+        return Answer(text=above[path.rstrip("/")])
+    if headers.get("metadata-flavor", "").lower() != "google":
         return _refusal(403, "Missing Metadata-Flavor:Google header.")
-    if not (question.path + "/").startswith(ROOT):
-        return _refusal(404, "The requested URL was not found on this server.")
-    path = question.path[len(ROOT) :]
-    if path.strip("/").startswith("instance/guest-attributes"):
+    if not f"{path}/".startswith(ROOT):
+        return _refusal(404, _NOWHERE)
+    path = path[len(ROOT) :].rstrip("/")
+    if path.startswith("instance/guest-attributes"):
         return _refusal(403, "Guest attributes endpoint access is disabled.")  # as Google says unless asked
-    if question.verb not in ("GET", "HEAD"):
-        return _refusal(405, f"Method {question.verb} is not allowed here.")
+    if verb not in ("GET", "HEAD"):
+        return _refusal(405, f"Method {verb} is not allowed here.")
     dynamic = re.fullmatch(r"instance/service-accounts/([^/]+)/(token|identity)", path)
-    if dynamic:
-        return _account(metadata, question, *dynamic.groups())
-    return _value(metadata, question, path)
+    return _account(metadata, query, *dynamic.groups()) if dynamic else _value(metadata, query, path)
 
 
-def _value(metadata: Metadata, question: Question, path: str) -> Answer:
+def _value(metadata: Metadata, query: Mapping[str, str], path: str) -> Answer:
     value = metadata.at(path)
-    if value is not MISSING and question.query.get("wait_for_change", "").lower() == "true":
-        seconds = _seconds(question.query.get("timeout_sec", ""))
-        value = metadata.wait(path, question.query.get("last_etag"), seconds)
+    if value is not MISSING and query.get("wait_for_change", "").lower() == "true":
+        asked = query.get("timeout_sec", "")
+        seconds = min(float(asked), MAX_WAIT_S) if re.fullmatch(r"[0-9]{1,9}", asked) else MAX_WAIT_S
+        value = metadata.wait(path, query.get("last_etag"), seconds)
+    if value is MISSING and path == "instance/upcoming-maintenance":
+        return Answer(status=503, text=NO_MAINTENANCE, kind="application/json")
     if value is MISSING:
-        if path.strip("/") == "instance/upcoming-maintenance":
-            return Answer(status=503, text=NO_MAINTENANCE, kind="application/json")
-        return _refusal(404, "The requested URL was not found on this server.")
-    recursive = question.query.get("recursive", "").lower() == "true"
-    form = question.query.get("alt", "json" if recursive else "text")
+        return _refusal(404, _NOWHERE)
+    recursive = query.get("recursive", "").lower() == "true"
+    form = query.get("alt", "json" if recursive else "text")
     if form not in ("json", "text"):
         return _refusal(400, f"Invalid alt: {form!r}.")
     if form == "json" and (recursive or not is_directory(value)):
         return Answer(text=json.dumps(value), kind="application/json", etag=etag(value))
     if is_directory(value):
         return _refusal(501, "Directories as text are not implemented by this emulator: ask for alt=json.")
-    if isinstance(value, list) and path.strip("/") != "instance/tags":
-        return Answer(text="".join(f"{item}\n" for item in value), etag=etag(value))
-    text = json.dumps(value) if isinstance(value, list) else str(value)
-    return Answer(text=text, etag=etag(value))
+    if isinstance(value, list):
+        text = json.dumps(value) if path == "instance/tags" else "".join(f"{item}\n" for item in value)
+        return Answer(text=text, etag=etag(value))
+    return Answer(text=str(value), etag=etag(value))
 
 
-def _account(metadata: Metadata, question: Question, name: str, what: str) -> Answer:
+def _account(metadata: Metadata, query: Mapping[str, str], name: str, what: str) -> Answer:
     account = metadata.account(name)
     if account is None:
-        return _refusal(404, "The requested URL was not found on this server.")
+        return _refusal(404, _NOWHERE)
     if what == "identity":
         return _refusal(501, "Identity tokens are not implemented by this emulator.")
-    asked = [scope for scope in question.query.get("scopes", "").split(",") if scope]
-    token, seconds = account.mint(asked)
+    token, seconds = account.mint([scope for scope in query.get("scopes", "").split(",") if scope])
     document = {"access_token": token, "expires_in": seconds, "token_type": "Bearer"}
     return Answer(text=json.dumps(document), kind="application/json")
 
 
-def _seconds(text: str) -> float:
-    try:
-        return min(max(float(text), 0.0), MAX_WAIT_S)
-    except ValueError:
-        return MAX_WAIT_S
-
-
 def _refusal(status: int, text: str) -> Answer:
     head = f"<!DOCTYPE html>\n<html lang=en>\n<title>Error {status}</title>\n"
-    return Answer(
-        status=status, text=f"{head}<p><b>{status}.</b> {text}\n</html>\n", kind="text/html; charset=UTF-8"
-    )
-
-
-MAX_BODY = 1024 * 1024
+    page = f"{head}<p><b>{status}.</b> {text}\n</html>\n"
+    return Answer(status=status, text=page, kind="text/html; charset=UTF-8")
 
 
 class MetadataServer(ThreadingHTTPServer):
@@ -275,26 +255,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(Answer(status=413, text="Request body is too large.\n"))
             return
         self.rfile.read(int(length))
-        question = Question(
-            verb=self.command,
-            path=unquote(url.path),
-            query=dict(parse_qsl(url.query, keep_blank_values=True)),
-            headers={name.lower(): value for name, value in self.headers.items()},
-        )
-        self._send(answer(self.server.metadata, question))
+        query = dict(parse_qsl(url.query, keep_blank_values=True))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self._send(answer(self.server.metadata, self.command, unquote(url.path), query, headers))
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 - the names http.server looks for
 
     def _send(self, reply: Answer) -> None:
         body = reply.text.encode()
         self.send_response(reply.status)
-        self.send_header("Metadata-Flavor", "Google")
-        self.send_header("Content-Type", reply.kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("X-XSS-Protection", "0")
-        self.send_header("X-Frame-Options", "SAMEORIGIN")
-        if reply.etag:
-            self.send_header("ETag", reply.etag)
+        headers = {"Metadata-Flavor": "Google", "Content-Type": reply.kind, "Content-Length": str(len(body)),
+                   "X-XSS-Protection": "0", "X-Frame-Options": "SAMEORIGIN"}  # fmt: skip
+        for name, value in {**headers, **({"ETag": reply.etag} if reply.etag else {})}.items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

@@ -6,9 +6,6 @@ with it.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import time
 from typing import Any
 from urllib.parse import parse_qs
@@ -17,7 +14,7 @@ from gputrain_emulator.call import Call
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.faults import Refuse
 from gputrain_emulator.routes import Service
-from gputrain_emulator.world import Caller
+from gputrain_emulator.world import Caller, claims_of
 
 TOKEN_LIFE_S = 3599
 JWT_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -66,7 +63,10 @@ def token(call: Call) -> dict[str, Any]:
 
 
 def _of_assertion(call: Call, assertion: str) -> Caller:
-    claims = _claims(assertion)
+    claims = claims_of(assertion)
+    if claims is None:
+        message = "Invalid JWT: Token must be in the form header.payload.signature."
+        raise ApiError(400, message, reason="invalid_grant")
     if not call.world.callers.unsigned:
         raise ApiError(400, "Invalid JWT Signature.", reason="invalid_grant")
     email, issued, expires = claims.get("iss"), claims.get("iat"), claims.get("exp")
@@ -80,18 +80,6 @@ def _of_assertion(call: Call, assertion: str) -> Caller:
         raise ApiError(400, _BAD_TIMES, reason="invalid_grant")
     callers = call.world.callers
     return callers.by_email.get(email) or callers.add(email)
-
-
-def _claims(assertion: str) -> dict[str, Any]:
-    parts = assertion.split(".")
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (IndexError, binascii.Error, ValueError, RecursionError):
-        claims = None
-    if len(parts) != 3 or not isinstance(claims, dict):
-        message = "Invalid JWT: Token must be in the form header.payload.signature."
-        raise ApiError(400, message, reason="invalid_grant")
-    return claims
 
 
 SERVICES = (SERVICE,)

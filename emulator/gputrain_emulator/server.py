@@ -8,7 +8,6 @@ import gzip
 import re
 import socket
 import threading
-import time
 from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,8 +17,8 @@ from gputrain_emulator import admin, batch, frames
 from gputrain_emulator.call import MAX_JSON_BODY, Reply
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
-from gputrain_emulator.exchanges import Request, as_meant, unwrapped
-from gputrain_emulator.faults import Double, Trickle, Truncate
+from gputrain_emulator.exchanges import Request, unwrapped
+from gputrain_emulator.faults import Truncate
 
 IDLE_S = 75.0
 """A connection that says nothing for this long is closed."""
@@ -158,8 +157,6 @@ class Handler(BaseHTTPRequestHandler):
         if len(body) >= PACKED_FROM and self._takes_packed(reply):
             body = gzip.compress(body, 1)
             reply = replace(reply, headers={**reply.headers, "Content-Encoding": "gzip"})
-        if any(isinstance(fault, Double) for fault in wire):
-            body *= 2
         self.wfile.write(self._head(reply, len(body)))
         if self.command == "HEAD":
             body = b""
@@ -167,9 +164,6 @@ class Handler(BaseHTTPRequestHandler):
             if isinstance(fault, Truncate):
                 self.close_connection = True
                 body = body[: int(len(body) * fault.share)]
-            elif isinstance(fault, Trickle):
-                self._trickle(body, fault.seconds)
-                body = b""
         self.wfile.write(body)
 
     def _takes_packed(self, reply: Reply) -> bool:
@@ -195,14 +189,6 @@ class Handler(BaseHTTPRequestHandler):
             lines.append("Connection: close")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "replace")
 
-    def _trickle(self, body: bytes, seconds: float) -> None:
-        steps = max(1, min(20, len(body)))
-        size = -(-len(body) // steps)
-        for start in range(0, len(body), size):
-            self.wfile.write(body[start : start + size])
-            self.wfile.flush()
-            time.sleep(seconds / steps)
-
 
 def answered(dispatcher: Dispatcher, request: Request) -> Outcome:
     """What goes back for a request, whatever carried it here; raises Dropped and ApiError."""
@@ -214,7 +200,7 @@ def answered(dispatcher: Dispatcher, request: Request) -> Outcome:
         # Before any route: a page on the web may send a POST to this machine without asking first.
         error = ApiError(403, "Requests of web pages are not answered here.")
         return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
-    request = as_meant(request)
+    request = unwrapped(request)
     path = request.target.partition("?")[0]
     if path.startswith("/_emulator/"):
         return Outcome(reply=admin.answer(dispatcher, request))

@@ -124,17 +124,20 @@ class Callers:
 
     def _self_signed(self, token: str) -> Caller | None:
         """Whose own JWT it is, where such are believed."""
-        parts = token.split(".")
-        if len(parts) != 3 or not self.unsigned:
-            return None
-        try:
-            claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        except (binascii.Error, ValueError, RecursionError):
-            return None
-        email = claims.get("iss") if isinstance(claims, dict) else None
+        email = (claims_of(token) or {}).get("iss") if self.unsigned else None
         if not isinstance(email, str) or "@" not in email:
             return None
         return self.by_email.get(email) or self.add(email)
+
+
+def claims_of(token: str) -> dict[str, Any] | None:
+    """What a JWT says, whoever has signed it; None for a text that is none."""
+    parts = token.split(".")
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (IndexError, binascii.Error, ValueError, RecursionError):
+        return None
+    return claims if len(parts) == 3 and isinstance(claims, dict) else None
 
 
 Part = TypeVar("Part")

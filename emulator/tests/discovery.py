@@ -15,9 +15,8 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote
 
-from emulator.tests.discovery_schema import Problem, Reader, Severity
+from emulator.tests.discovery_schema import Problem, Reader
 from gputrain_emulator import Cloud
-from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import RawReply, Reshape
 
 SERVICES = (
@@ -57,9 +56,6 @@ TOLERATED_QUERY: Mapping[str, frozenset[str]] = {
     "storage.v1": frozenset({"upload_id"}),
 }
 
-# Query parameters whose values no document restricts: they do not make an exchange a new one.
-FREE_TEXT = frozenset({"filter", "name", "pageToken", "prefix", "requestId", "upload_id"})
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
@@ -69,10 +65,8 @@ class Exchange:
     path: str
     query: Sequence[tuple[str, str]] = ()
     request_body: bytes = b""
-    request_type: str = "application/json"
     status: int = 200
     response_body: bytes = b""
-    response_type: str = "application/json"
 
 
 @dataclass(frozen=True)
@@ -255,8 +249,6 @@ def _response_problems(method: Method, exchange: Exchange) -> Iterator[Problem]:
         return
     if exchange.status == 304:
         return
-    if not exchange.response_type.startswith("application/json"):
-        yield Problem("response", f"content type {exchange.response_type!r}, not application/json")
     value, problem = _json(exchange.response_body, "response")
     if problem is not None:
         yield problem
@@ -267,8 +259,6 @@ def _response_problems(method: Method, exchange: Exchange) -> Iterator[Problem]:
 
 
 def _error_problems(exchange: Exchange) -> Iterator[Problem]:
-    if exchange.status in (408, 502, 503, 504) and not exchange.response_type.startswith("application/json"):
-        return  # a front end's own HTML page
     if dict(exchange.query).get("alt") == "media" or exchange.status == 499:
         return  # a download's refusal is plain text at Google, a given-up upload's answer is empty
     value, problem = _json(exchange.response_body, "error")
@@ -293,13 +283,12 @@ def _json(body: bytes, where: str) -> tuple[Any, Problem | None]:
 
 
 _judged: set[Hashable] = set()
-"""The exchanges without a mistake that this process has judged, as they are and by their form."""
+"""The exchanges without a mistake that this process has judged: most tests send the same ones."""
 
 
 def judge(cloud: Cloud) -> list[str]:
     """What the documents hold against the exchanges of an emulated cloud, as lines of text.
 
-    Each form of an exchange is judged once in a process, as most tests send the same ones.
     Left out: methods that the test told to answer wrongly, dropped connections, gRPC.
     """
     planted = {method for method, kind in cloud.world.faults.struck if kind in (RawReply, Reshape)}
@@ -311,53 +300,12 @@ def judge(cloud: Cloud) -> list[str]:
         known = (seen.verb, seen.path, *query, seen.status, hash(seen.body), hash(seen.reply))
         if known in _judged:
             continue
-        form = _form(seen)
-        if form not in _judged:
-            exchange = Exchange(
-                method=seen.verb, path=seen.path, query=query, status=seen.status,
-                request_body=seen.body, response_body=seen.reply,
-            )  # fmt: skip
-            found = faults(validate(exchange))
-            if found:
-                lines += [f"{seen.verb} {seen.path} -> {seen.status}: {each}" for each in found]
-                continue
-        _judged.update((known, form))
+        exchange = Exchange(
+            method=seen.verb, path=seen.path, query=query, status=seen.status,
+            request_body=seen.body, response_body=seen.reply,
+        )  # fmt: skip
+        found = validate(exchange)
+        lines += [f"{seen.verb} {seen.path} -> {seen.status}: {each}" for each in found]
+        if not found:
+            _judged.add(known)
     return lines
-
-
-def _form(seen: Seen) -> Hashable:
-    """What exchanges have in common that are right or wrong together."""
-    query = tuple((name, *values) for name, values in sorted(seen.query.items()) if name not in FREE_TEXT)
-    path = seen.path if not seen.method else seen.path.count("/")
-    return (
-        seen.verb, seen.method, path, query, frozenset(seen.query), seen.status,
-        _form_of(seen.body), _form_of(seen.reply),
-    )  # fmt: skip
-
-
-def _form_of(body: bytes) -> Hashable:
-    try:
-        return _shape(json.loads(body))
-    except (ValueError, RecursionError):
-        return hash(body)
-
-
-def _shape(value: object) -> Hashable:
-    """A JSON value without what may differ: names, types, words in capitals and small numbers stay.
-
-    Items of one shape count once.
-    """
-    if isinstance(value, dict):
-        return frozenset([(name, _shape(inner)) for name, inner in value.items()])
-    if isinstance(value, list):
-        return (list, frozenset([_shape(item) for item in value]))
-    if isinstance(value, str):
-        return value if value.isupper() else (str, value.isdigit())
-    if isinstance(value, int):
-        return (type(value), value if value < 1000 else value.bit_length())
-    return type(value)
-
-
-def faults(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems that are mistakes, without the warnings."""
-    return [problem for problem in problems if problem.severity is Severity.FAULT]

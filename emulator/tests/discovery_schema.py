@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from enum import Enum
 from typing import Any
 
 Schema = Mapping[str, Any]
@@ -22,20 +21,12 @@ INTEGER_RANGES: Mapping[str, tuple[int, int]] = {
 }
 
 
-class Severity(Enum):
-    """How much a problem counts."""
-
-    FAULT = "fault"
-    WARNING = "warning"
-
-
 @dataclass(frozen=True)
 class Problem:
     """One departure from a document: where in the exchange, and what."""
 
     where: str
     what: str
-    severity: Severity = Severity.FAULT
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
@@ -48,7 +39,7 @@ class Reader:
     snake_case: accept the proto spelling of a field beside its JSON spelling.
     enum_numbers: accept an enum's number in place of its name.
     strict_int64: a 64-bit integer must be a JSON string, as Google's servers write it.
-    method_id: set for a request: what that method requires is demanded, `Output only` is warned of.
+    method_id: set for a request: what that method requires is demanded.
     """
 
     schemas: Mapping[str, Schema]
@@ -93,8 +84,6 @@ class Reader:
                 if inner is None:
                     yield Problem(place, "unknown field")
                     continue
-            elif self.method_id is not None and _output_only(inner):
-                yield Problem(place, "output only, set in a request", Severity.WARNING)
             yield from self.value(inner, item, place)
         if self.method_id is not None:
             yield from self._missing(properties, value, where)
@@ -162,12 +151,6 @@ class Reader:
             return
         if not low <= number <= high:
             yield Problem(where, f"{number} is outside {low}..{high}")
-
-
-def _output_only(schema: Schema) -> bool:
-    if schema.get("readOnly"):
-        return True
-    return re.match(r"\[?output[ -]only", schema.get("description", ""), re.IGNORECASE) is not None
 
 
 def _camel(key: str) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-import pytest
-from google.api_core import exceptions
-
-from emulator.tests.compute import ZONE, Clients, P, gang, vm
+from emulator.tests.compute import ZONE, Clients, P, gang
 from gputrain_emulator import Cloud
 
 
@@ -48,13 +45,6 @@ def test_a_repeated_bulk_insert_with_the_same_request_id_makes_one_gang(
     names = {clients.bulk(gang(2), request_id=key).name for _ in range(2)}
     assert len(names) == 1
     assert len(cloud.ledger.events("create", "instances/")) == 2
-
-
-def test_a_taken_name_refuses_the_whole_gang_at_once(cloud: Cloud, clients: Clients) -> None:
-    clients.insert(vm("g-1"))
-    with pytest.raises(exceptions.Conflict):
-        clients.bulk(gang(2))
-    assert clients.names() == ["g-1"]
 
 
 def test_a_gang_that_breaks_the_quota_fails_as_a_whole(cloud: Cloud, clients: Clients) -> None:

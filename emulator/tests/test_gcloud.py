@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from gputrain_emulator import Cloud
 from gputrain_emulator.gcloud import environment as environment_of
+from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Vertex
 
 PROGRAM = shutil.which("gcloud")
@@ -35,6 +37,7 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def gcloud(cloud: Cloud, configuration: Path) -> Gcloud:
     """Runs a gcloud command; its output and messages. Fails the test unless it exits as expected."""
+    cloud.add_bucket("my-bucket")
     environment = {"PATH": os.environ["PATH"], "HOME": str(configuration)}
     environment |= environment_of(
         cloud.endpoints.url, configuration, project=cloud.project, zone="us-central1-a"
@@ -235,3 +238,46 @@ def test_a_resize_request_is_made_watched_and_cancelled(cloud: Cloud, gcloud: Gc
     assert read(gcloud, *requests, "describe", "gang", "--resize-request=r")["state"] == "CANCELLED"
     gcloud(*requests, "delete", "gang", "--resize-requests=r")
     assert read(gcloud, *requests, "list", "gang") == []
+
+
+def test_a_file_goes_up_is_listed_and_comes_back(gcloud: Gcloud, tmp_path: Path) -> None:
+    here, back = tmp_path / "here.txt", tmp_path / "back.txt"
+    here.write_bytes(b"one\r\n--two\n\x00\xff")
+    gcloud("storage", "cp", str(here), "gs://my-bucket/a/here.txt")
+    assert gcloud("storage", "ls", "gs://my-bucket/a/").split() == ["gs://my-bucket/a/here.txt"]
+    gcloud("storage", "cp", "gs://my-bucket/a/here.txt", str(back))
+    assert back.read_bytes() == here.read_bytes()
+
+
+def test_nine_megabytes_go_up_in_pieces_and_come_back(cloud: Cloud, gcloud: Gcloud, tmp_path: Path) -> None:
+    here, back = tmp_path / "here.bin", tmp_path / "back.bin"
+    here.write_bytes(random.Random(9).randbytes(9 * 1024 * 1024))  # above 8 MiB gcloud uploads resumably
+    gcloud("storage", "cp", str(here), "gs://my-bucket/dir/here.bin")
+    gcloud("storage", "cp", "gs://my-bucket/dir/here.bin", str(back))
+    assert back.read_bytes() == here.read_bytes()
+    assert [seen for seen in cloud.requests if seen.path.startswith("/resumable/upload/")]
+
+
+def test_all_of_a_bucket_is_removed(cloud: Cloud, gcloud: Gcloud, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    for name in ("a", "dir/b", "dir/c"):
+        gcloud("storage", "cp", str(tmp_path / "x"), f"gs://my-bucket/{name}")
+    gcloud("storage", "rm", "--recursive", "gs://my-bucket/dir")
+    assert gcloud("storage", "ls", "gs://my-bucket").split() == ["gs://my-bucket/a"]
+    gcloud("storage", "rm", "--recursive", "gs://my-bucket")
+    assert cloud.world.part(Storage).buckets.all() == ()
+
+
+def test_a_bucket_is_made_described_and_changed(gcloud: Gcloud) -> None:
+    gcloud(
+        "storage",
+        "buckets",
+        "create",
+        "gs://made-by-gcloud",
+        "--location=us-central1",
+        "--uniform-bucket-level-access",
+    )
+    gcloud("storage", "buckets", "update", "gs://made-by-gcloud", "--update-labels=team=mine")
+    told = read(gcloud, "storage", "buckets", "describe", "gs://made-by-gcloud", "--raw")
+    assert told["labels"] == {"team": "mine"}
+    assert told["iamConfiguration"]["uniformBucketLevelAccess"]["enabled"]

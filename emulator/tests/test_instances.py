@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 
 import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import ZONE, Clients, P, cpu_vm, spot, vm
+import gputrain_emulator
+from emulator.tests.compute import ZONE, Clients, P, cpu_vm, vm
 from gputrain_emulator import Cloud
 
 
@@ -21,20 +23,6 @@ def test_an_insert_goes_through_provisioning_and_staging_to_running(cloud: Cloud
         seen.append(clients.status("vm-1"))
     assert seen == ["PROVISIONING", "STAGING", "STAGING", "RUNNING"]
     assert clients.wait(operation).status == compute_v1.Operation.Status.DONE
-
-
-def test_the_high_level_result_of_a_get_shows_what_was_asked_for(clients: Clients) -> None:
-    clients.run(vm(labels={"team": "a"}, scheduling=spot(max_run_duration=compute_v1.Duration(seconds=600))))
-    found = clients.instances.get(project=P, zone=ZONE, instance="vm-1")
-    assert found.labels == {"team": "a"}
-    assert found.scheduling.provisioning_model == "SPOT"
-    assert found.scheduling.max_run_duration.seconds == 600
-    assert found.guest_accelerators[0].accelerator_type.endswith(
-        f"zones/{ZONE}/acceleratorTypes/nvidia-h100-80gb"
-    )
-    assert found.guest_accelerators[0].accelerator_count == 8
-    assert found.disks[0].disk_size_gb == 50
-    assert found.network_interfaces[0].network_i_p.startswith("10.")
 
 
 def test_a_name_is_taken_once_in_a_zone_and_free_in_another(clients: Clients) -> None:
@@ -171,3 +159,18 @@ def test_permissions_are_those_of_the_caller(cloud: Cloud) -> None:
         match=f"Required 'compute.instances.create' permission for '.*/zones/{ZONE}/instances/vm-1'",
     ):
         clients.insert(vm())
+
+
+def test_with_wall_time_an_operation_ends_by_itself_while_others_are_served() -> None:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.15
+        clients = Clients(cloud)
+        operation = clients.insert(cpu_vm())
+        waited: list[compute_v1.Operation] = []
+        waiter = threading.Thread(target=lambda: waited.append(clients.wait(operation)))
+        waiter.start()
+        assert clients.status("vm-1") in ("PROVISIONING", "STAGING")
+        waiter.join(10)
+        assert waited[0].status == compute_v1.Operation.Status.DONE
+        assert clients.status("vm-1") == "RUNNING"
+        assert cloud.dispatcher.failures == []

@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import pytest
-
 from emulator.tests.live_guests import PATIENCE_S, nap, needs_walls, running, until
 from emulator.tests.vertex_jobs import a_job, a_pool, client_of, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.live import LiveMode
 from gputrain_emulator.logging import Logs
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Job, State, Vertex
@@ -34,9 +31,9 @@ def ends(cloud: Cloud, job: Job, *states: State) -> bool:
 
 def lines(cloud: Cloud, job: Job, task: str = "") -> list[Any]:
     """The entries of a job's replicas, as Logging has them."""
-    book = cloud.world.part(Logs).book
+    logs = cloud.world.part(Logs)
     found = []
-    for entry in book.read((job.project.id,), now=float("inf")):
+    for entry in logs.read((job.project.id,), now=float("inf")):
         labels = entry.document["resource"]["labels"]
         if (
             labels["job_id"] == job.id
@@ -108,11 +105,6 @@ def test_a_command_is_needed_where_there_is_no_image_to_run(live: Cloud) -> None
     job = live.world.part(Vertex).jobs[job_id]
     assert ends(live, job, State.FAILED)
     assert "containerSpec.command must say what to run" in text(lines(live, job))
-
-
-def test_live_mode_refuses_a_clock_that_stands_still(cloud: Cloud) -> None:
-    with pytest.raises(ValueError, match="wall_clock=True"):
-        LiveMode(cloud.world)
 
 
 @needs_walls

@@ -193,22 +193,6 @@ def test_deleting_a_vm_ends_its_processes(live: Cloud) -> None:
 
 
 @needs_walls
-def test_a_change_of_metadata_reaches_a_vm_that_waits_for_it(live: Cloud) -> None:
-    wait = READ.format("attributes/word?wait_for_change=true&last_etag=$tag")
-    tag = 'tag=$(curl -si -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/attributes/word"'
-    script = f"{tag} | tr -d '\\r' | sed -n 's/^ETag: //p'); echo waiting; {wait}"
-    items = {"key": "word", "value": "before"}
-    client = boot(live, "vm-1", script, items=[items])
-    assert says(live, "vm-1", "startup-script: waiting")
-    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": PATIENCE_S, "retry": None}
-    metadata = compute_v1.Metadata(
-        items=[{"key": "word", "value": "after"}], fingerprint=client.get(**names).metadata.fingerprint
-    )
-    client.set_metadata_unary(metadata_resource=metadata, **names)
-    assert says(live, "vm-1", "startup-script: after")
-
-
-@needs_walls
 def test_closing_the_cloud_leaves_nothing_behind() -> None:
     with gputrain_emulator.start(wall_clock=True) as cloud:
         mode = LiveMode(cloud.world)

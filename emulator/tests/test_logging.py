@@ -7,12 +7,12 @@ from typing import Any
 import google.cloud.logging
 import pytest
 import requests
-from google.api_core.exceptions import Forbidden, TooManyRequests
+from google.api_core.exceptions import Forbidden
 from google.cloud.logging import Resource
 
 from emulator.tests.vertex_jobs import a_job, client_of, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.logging import Logs, matcher
+from gputrain_emulator.logging import matcher
 from gputrain_emulator.vertex import Fate, Vertex
 from tests.each import each
 
@@ -101,17 +101,6 @@ def test_what_is_written_is_read_back(client: Any) -> None:
     assert texts(client, "severity=ERROR labels.k=v") == ["hello"]
     (entry,) = client.list_entries(filter_=f"{SINCE} resource.type=gce_instance")
     assert (entry.payload, entry.resource.labels) == ({"message": "there"}, {"zone": "z"})
-
-
-def test_sixty_reads_a_minute(cloud: Cloud, client: Any) -> None:
-    assert cloud.world.part(Logs)
-    assert cloud.world.rates.per_minute["logging.reads"] == 60
-    cloud.rate_limit("logging.reads", 3)
-    cloud.clock.advance(60 - cloud.clock.ticking() % 60)
-    for _ in range(3):
-        texts(client)
-    with pytest.raises(TooManyRequests, match="Quota exceeded for quota metric"):
-        texts(client)
 
 
 def test_a_custom_jobs_logs_are_found_by_the_filter_gcloud_sends(cloud: Cloud, client: Any) -> None:

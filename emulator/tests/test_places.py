@@ -102,3 +102,17 @@ def test_advice_tells_the_roomiest_zone(cloud: Cloud, clients: Clients) -> None:
     (recommendation,) = advice.recommendations
     assert recommendation.scores.obtainability == pytest.approx(0.45)
     assert recommendation.shards[0].zone.endswith(f"{REGION}-b")
+
+
+def test_an_order_to_the_catalog_shows_on_every_page_at_once(cloud: Cloud, clients: Clients) -> None:
+    machines = clients.of("MachineTypes")
+
+    def listed() -> list[bool]:
+        here = {one.name for one in machines.list(project=P, zone=ZONE)}
+        request = compute_v1.AggregatedListMachineTypesRequest(project=P, filter="name = a2-highgpu-1g")
+        zones = {scope for scope, part in machines.aggregated_list(request) if part.machine_types}
+        return ["a2-highgpu-1g" in here, f"zones/{ZONE}" in zones]
+
+    assert listed() == listed() == [True, True]
+    cloud.offer("a2-highgpu-1g", ZONE, offered=False)
+    assert listed() == listed() == [False, False]

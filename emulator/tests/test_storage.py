@@ -44,12 +44,6 @@ def bucket(client: Any) -> Any:
     return client.bucket("bucket")
 
 
-def test_a_bucket_tells_whose_it_is_and_where(cloud: Cloud, client: Any) -> None:
-    found = client.get_bucket("bucket")
-    assert str(found.project_number) == cloud.world.projects[cloud.project].number
-    assert found.location == "US-CENTRAL1"
-
-
 def test_a_bucket_is_made_once_and_deleted_when_empty(client: Any) -> None:
     made = client.create_bucket("another-bucket", location="europe-west4")
     assert made.location == "EUROPE-WEST4"
@@ -65,21 +59,14 @@ def test_a_bucket_is_made_once_and_deleted_when_empty(client: Any) -> None:
         client.get_bucket("another-bucket")
 
 
-@pytest.mark.parametrize("size", [0, 1, 100_000, 3 * CHUNK + 17])
+@pytest.mark.parametrize("size", [0, 1, 100_000, 36 * CHUNK + 17])
 def test_what_is_uploaded_comes_back_byte_for_byte(bucket: Any, size: int) -> None:
     data = bytes(range(256)) * (size // 256 + 1)
-    blob = bucket.blob("dir/data.bin", chunk_size=CHUNK)
+    blob = bucket.blob("dir/data.bin", chunk_size=8 * CHUNK)
     blob.upload_from_file(io.BytesIO(data[:size]), checksum="md5")
     fresh = bucket.get_blob("dir/data.bin")
     assert fresh.size == size
     assert fresh.download_as_bytes(checksum="crc32c") == data[:size]
-
-
-def test_a_range_is_only_that_range(bucket: Any) -> None:
-    blob = bucket.blob("a")
-    blob.upload_from_string(b"0123456789")
-    assert blob.download_as_bytes(start=2, end=4) == b"234"
-    assert blob.download_as_bytes(start=7) == b"789"
 
 
 @each("name", ["a b+c?d#e%2F&=.txt", "名前/ü", "../../up", "./x", "a//b", "trailing/", "%", "a:b"])
@@ -129,10 +116,12 @@ def test_lists_have_folders_and_pages(client: Any, bucket: Any) -> None:
     found = client.list_blobs("bucket", delimiter="/", page_size=1)
     assert [blob.name for blob in found] == ["b"]
     assert found.prefixes == {"a/", "c/"}
-    assert [blob.name for blob in client.list_blobs("bucket", prefix="a/", fields="items(name)")] == [
-        "a/1",
-        "a/2",
-    ]
+    found = client.list_blobs("bucket", prefix="a/", fields="items(name)")
+    assert [blob.name for blob in found] == ["a/1", "a/2"]
+    for size in (1, 2, 3):
+        pages = [[blob.name for blob in page] for page in client.list_blobs("bucket", page_size=size).pages]
+        assert [name for page in pages for name in page] == ["a/1", "a/2", "b", "c/d/e"]
+        assert max(map(len, pages)) == size
 
 
 def test_objects_are_composed_copied_and_renamed(bucket: Any) -> None:

@@ -76,13 +76,6 @@ def test_gcsfs_makes_a_bucket_moves_in_it_and_removes_all_of_it(files: Any) -> N
     assert files.ls("bucket-of-gcsfs") == []
 
 
-def test_the_official_client_moves_nine_megabytes_both_ways(bucket: Any) -> None:
-    bucket.blob("whole").upload_from_string(NINE, checksum="crc32c")
-    bucket.blob("chunks", chunk_size=4 * BLOCK).upload_from_file(io.BytesIO(NINE), checksum="md5")
-    assert bucket.blob("whole").download_as_bytes(checksum="md5") == NINE
-    assert bucket.blob("chunks").download_as_bytes(checksum="crc32c") == NINE
-
-
 def test_the_client_of_the_discovery_document_uploads_in_chunks(service: Any) -> None:
     media = MediaIoBaseUpload(io.BytesIO(NINE), "application/x-mine", chunksize=2 * BLOCK, resumable=True)
     made = service.objects().insert(bucket="bucket-1", name="a", media_body=media).execute()

@@ -22,7 +22,3 @@ def test_the_story_is_told_to_its_end(capsys: pytest.CaptureFixture[str]) -> Non
     events = [line.split()[1] for line in told.splitlines() if "/instances/bert-1" in line]
     assert events[-8:] == ["create", "start", "preempt", "stop", "restart", "start", "delete-asked", "delete"]
     assert "It would have cost" in told
-
-
-def test_the_story_is_short_enough_to_be_read() -> None:
-    assert len(STORY.read_text().splitlines()) <= 60

@@ -51,20 +51,6 @@ def test_v02_what_fits_the_limit_but_not_the_rest_waits_in_line(
     assert client.get_custom_job(name=second.name).state is JobState.JOB_STATE_SUCCEEDED
 
 
-def test_v03_sixty_creates_a_minute_and_region(cloud: Cloud, client: Any) -> None:
-    vertex = cloud.world.part(Vertex)
-    vertex.set_limit("custom_model_training_nvidia_l4_gpus", 10_000, region="*")
-    cloud.rate_limit("aiplatform.job_writes", 6)
-    cloud.clock.advance(60 - cloud.clock.ticking() % 60)  # at the start of a minute
-    for _ in range(6):
-        create(cloud, client)
-    with pytest.raises(TooManyRequests, match="Quota exceeded for quota metric"):
-        create(cloud, client)
-    create(cloud, client, region="europe-west4")
-    cloud.clock.advance(60)
-    create(cloud, client)
-
-
 def test_v12_v15_v16_memory_internal_and_image_errors_say_what_google_says(
     cloud: Cloud, client: Any, vertex: Vertex
 ) -> None:

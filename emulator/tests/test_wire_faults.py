@@ -8,7 +8,6 @@ import pytest
 import requests
 from google.api_core import exceptions
 
-import gputrain_emulator
 from emulator.tests.compute import ZONE, Clients, P, cpu_vm
 from gputrain_emulator import Cloud, faults
 
@@ -73,27 +72,6 @@ def test_the_rate_limit_refills_at_the_full_minute(cloud: Cloud, clients: Client
     assert clients.status("vm-1")
 
 
-def test_a_partial_page_carries_googles_warning(cloud: Cloud, clients: Clients) -> None:
-    for number in range(4):
-        clients.insert(cpu_vm(f"vm-{number}"))
-    cloud.fail(LIST, faults.partial_page())
-    (page,) = clients.instances.list(project=P, zone=ZONE).pages
-    assert [vm.name for vm in page.items] == ["vm-0", "vm-1"]
-    assert page.warning.code == "UNREACHABLE"
-
-
-def test_an_unknown_field_and_an_unknown_status_reach_the_client() -> None:
-    with (
-        gputrain_emulator.start() as cloud
-    ):  # a cloud of its own: what it says here no discovery document knows
-        clients = Clients(cloud)
-        clients.insert(cpu_vm())
-        cloud.fail(GET, faults.extra_field())
-        assert clients.status("vm-1") == "PROVISIONING"
-        cloud.fail(GET, faults.set_field("status", "DEFROSTING"))
-        assert clients.status("vm-1") == "DEFROSTING"
-
-
 def test_faults_strike_one_after_the_other_and_only_whom_they_are_meant_for(
     cloud: Cloud, clients: Clients
 ) -> None:
@@ -106,24 +84,3 @@ def test_faults_strike_one_after_the_other_and_only_whom_they_are_meant_for(
         with pytest.raises(kind):
             other.instances.get(project=P, zone=ZONE, instance="vm-1", retry=None)
     assert other.status("vm-1")
-
-
-def test_chance_is_drawn_from_the_seed(cloud: Cloud, clients: Clients) -> None:
-    clients.insert(cpu_vm())
-
-    def outcomes(seed: int) -> list[bool]:
-        order = cloud.fail(GET, faults.server_error(500), times=None, probability=0.5, seed=seed)
-        seen = []
-        for _ in range(20):
-            try:
-                clients.instances.get(project=P, zone=ZONE, instance="vm-1", retry=None)
-                seen.append(True)
-            except exceptions.InternalServerError:  # noqa: PERF203 - each outcome counts
-                seen.append(False)
-        order.cancel()
-        return seen
-
-    first = outcomes(1)
-    assert first == outcomes(1)
-    assert 2 < sum(first) < 18
-    assert first != outcomes(2)

@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import attrs
+
 from tests.simulation import substitutes
 from tests.simulation.planted import plant
 
@@ -75,7 +77,8 @@ def _many(asked, lived):
 
 def _show(lived):
     """Who did what, every request, what was committed, and what broke."""
-    print(lived.schedule)
+    for name, value in attrs.asdict(lived.schedule, recurse=False).items():
+        print(f"{name} = {value}")
     began = lived.wire.log[0][0] if lived.wire.log else 0.0
     for at, client, number, verb, path, status in lived.wire.log:
         print(f"{at - began:9.2f} {client} {number:3} {verb:6} {path} {status}")

@@ -5,14 +5,11 @@ from datetime import datetime, timezone
 
 from google.oauth2.credentials import Credentials
 
-from gputrain.backends import compute, google, vertex
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.vertex import VertexAI
-from gputrain.code import entry
 from gputrain.errors import GputrainError
-from gputrain.google import errors, storage
 from gputrain.spec.entry import make_job_id, make_spec
-from gputrain.trainer import Trainer, planner
+from gputrain.trainer import Trainer
 from tests.simulation.truth import Act, Told
 from tests.simulation.turns import Process
 
@@ -27,34 +24,6 @@ BOUNDS_S = {
 
 POLL_S = 20.0
 """Between two looks of one who waits; one every second meets nothing that one in 20 s does not."""
-
-
-def _once(module, name, key):
-    """Have what is the same in every schedule worked out once: code, what is sold, what refusals mean."""
-    real, known = getattr(module, name), {}
-
-    def found(*arguments, **named):
-        at = key(*arguments, **named)
-        if at not in known:
-            known[at] = real(*arguments, **named)
-        return known[at]
-
-    setattr(module, name, found)
-
-
-def _reported(details):
-    told = details.where, details.status, details.message, details.codes
-    return (*told, details.quota and details.quota.is_global)
-
-
-_once(entry, "pack", lambda folder, made: (folder, *made.items()))
-_once(storage, "md5_of", lambda data: data)
-_once(google, "resolve", lambda spec, installed: (spec.script, installed))
-_once(planner, "examine", lambda spec, is_sent: (spec.script, is_sent))
-_once(compute.offers, "supply", lambda settings: settings.capacity_advice)
-_once(vertex.offers, "supply", lambda settings: (settings.regions, settings.management_fee))
-_once(errors, "classify", _reported)
-_once(planner, "candidates", lambda spec, supplies: (repr(spec), *map(id, supplies)))
 
 
 class PatientVertexAI(VertexAI):

@@ -1,7 +1,5 @@
 """What must hold after every schedule."""
 
-import math
-
 from tests.simulation.bystanders import is_theirs
 from tests.simulation.fences import attempt_of
 from tests.simulation.guests import ACCOUNT
@@ -177,54 +175,6 @@ def judge_told(world):
     for act, gone in _withdrawn(world):
         told = f"{act} gave what a Ctrl-C before it had withdrawn: {gone}"
         world.truth.violate("what is told is true", told)
-    for act, gone in _taken_back(world):
-        world.truth.violate("what is told is true", f"{act} gave what was taken back after it: {gone}")
-    for act, left in _left(world):
-        world.truth.violate("what is told is true", f"{act} said so, and left {left}")
-
-
-def _taken_back(world):
-    """Submits that gave a job which lived, and which a client then ended though nobody had asked for that."""
-    acts, lives = world.truth.acts, world.cloud.ledger.all
-    trained = world.truth.trained(world.job_id)
-    others = any(one.kind not in OWN for one in world.schedule.happenings)
-    if others or any(_was_killed_in(world, client, ENDING) for client in world.schedule.clients):
-        return
-    asked = min((one.began_at for one in acts if one.name in ENDING), default=math.inf)
-    for act in acts:
-        if act.name != "submit" or act.error:
-            continue
-        ended = [
-            one for one in lives
-            if one.since <= act.ended_at < one.until < asked and _was_ended(one) and one.by != "system"
-        ]  # fmt: skip
-        for last in ended:
-            goes_on = any(one.until > last.until for one in lives)
-            goes_on = goes_on or _is_a_rest(last, lives)
-            if not goes_on and not any(one.code is not None and one.until <= last.until for one in trained):
-                yield act, last
-
-
-def _is_a_rest(last, lives):
-    """Whether another of its gang had gone by itself, so that whoever watches ended the rest."""
-    gang = [one for one in lives if one.nonce == last.nonce and one.until < last.until]
-    return any(not _was_ended(one) for one in gang)
-
-
-def _left(world):
-    """Submits that said that what they had made was withdrawn, and of whose ask more went on."""
-    lives = world.cloud.ledger.all
-    for act in world.truth.acts:
-        if (
-            not act.error.startswith("KeyboardInterrupt: submit")
-            or "what was made is cancelled" not in act.error
-        ):
-            continue
-        until = act.ended_at + LATE_S
-        ended = {one.nonce for one in lives if act.began_at <= one.until <= until and _was_ended(one)}
-        for one in lives:
-            if one.nonce in ended and one.since <= act.ended_at and one.until > until:
-                yield act, one
 
 
 def _withdrawn(world):
@@ -242,10 +192,6 @@ def _withdrawn(world):
         within = [one for one in struck if one.began_at <= last.until <= one.ended_at + LATE_S]
         if by_hand and any(one.ended_at <= act.ended_at for one in within):
             yield act, last
-
-
-OWN = ("ctrl-c", "kill", "clock jumps")
-"""What befalls clients alone, and no machine."""
 
 
 def _was_ended(life):

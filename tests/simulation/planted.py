@@ -11,93 +11,52 @@ import sys
 from tests.planted.plant import Plant
 
 PLANTS = (
-    Plant(
-        name="no swap",
-        file="gputrain/jobstore/store.py",
-        text="content, if_generation=version,",
-        instead="content, if_generation=None,",
-    ),
-    Plant(
-        name="no boot check",
-        file="tests/simulation/fences.py",
-        text="        status, says = self.ask()\n        waited_s",
-        instead="        status, says = 200, MINE\n        waited_s",
-    ),
-    Plant(
-        name="no claim",
-        file="tests/simulation/job_guests.py",
-        text="== me\n        ):",
-        instead="!= me\n        ):",
-    ),
-    Plant(
-        name="terminate forgets one node",
-        file="gputrain/backends/compute/vms.py",
-        text="while left := self._there(vms):",
-        instead="while left := {name: vm for name, vm in self._there(vms).items() if name != vms.names[-1]}:",
-    ),
-    Plant(
-        name="terminate at the first result",
-        file="gputrain/orchestration/reconciler.py",
-        text="    if lost_for_s >= may_take_s:\n",
-        instead="    if lost_for_s >= 0:\n",
-    ),
-    Plant(
-        name="what a list lacks is gone",
-        file="gputrain/backends/compute/status.py",
-        text="            vm = self._calls.instance(vms.zone, name)\n            if vm is not None and _fits",
-        instead="            vm = None\n            if vm is not None and _fits",
-    ),
-    Plant(
-        name="a cancel that lets others start it again",
-        file="gputrain/orchestration/reconciler.py",
-        text="    if record.wanted is Wanted.CANCEL:\n"
-        "        return End(result=causes.CANCELLED.kind)\n"
-        "    if record.attempt.state",
-        instead="    if record.attempt.state",
-    ),
-    Plant(
-        name="a cancel that is not written down",
-        file="gputrain/orchestration/look.py",
-        text="            stored = context.jobs.swap(record, stored.version)\n            if record.backend",
-        instead="            if record.backend",
-    ),
-    Plant(
-        name="a Ctrl-C that is not written down",
-        file="gputrain/orchestration/launcher.py",
-        text="                self._swap(record.end(causes.WITHDRAWN.kind))\n",
-        instead="",
-    ),
-    Plant(
-        name="two machines' clocks compared",
-        file="gputrain/jobstore/store.py",
-        text="age_s=found.age_s, content",
-        instead="age_s=max(0.0, self.access.now() - found.updated.timestamp()), content",
-    ),
-    Plant(
-        name="a clean-up that takes what others own",
-        file="gputrain/backends/compute/vms.py",
-        text='self.calls.all_instances(f"{ours()} AND labels.{LABEL_OWNER}={home}")',
-        instead="self.calls.all_instances(ours())",
-    ),
-    Plant(
-        name="a clean-up that takes what a record names",
-        file="gputrain/trainer/jobs.py",
-        text="current.get(one.job_id) == one.attempt",
-        instead="False",
-    ),
-    Plant(
-        name="a list of nothing that is a job",
-        file="gputrain/google/client.py",
-        text='            session.hooks["response"].append(_check_for_client)\n',
-        instead="",
-    ),
-    Plant(
-        name="a create without a limit",
-        file="gputrain/backends/compute/request.py",
-        text='        "maxRunDuration": {"seconds": str(limit_s)},\n',
-        instead="",
-    ),
-)
+    Plant(name="no swap", file="gputrain/jobstore/store.py",
+          text="content, if_generation=version,",
+          instead="content, if_generation=None,"),
+    Plant(name="no boot check", file="tests/simulation/fences.py",
+          text="        status, says = self.ask()\n        waited_s",
+          instead="        status, says = 200, MINE\n        waited_s"),
+    Plant(name="no claim", file="tests/simulation/job_guests.py",
+          text="== me\n        ):",
+          instead="!= me\n        ):"),
+    Plant(name="terminate forgets one node", file="gputrain/backends/compute/vms.py",
+          text="while left := self._there(vms):",
+          instead="while left := {k: vm for k, vm in self._there(vms).items() if k != vms.names[-1]}:"),
+    Plant(name="terminate at the first result", file="gputrain/orchestration/reconciler.py",
+          text="    if lost_for_s >= may_take_s:\n",
+          instead="    if lost_for_s >= 0:\n"),
+    Plant(name="what a list lacks is gone", file="gputrain/backends/compute/status.py",
+          text="            vm = self._calls.instance(vms.zone, name)\n"
+               "            if vm is not None and _fits",
+          instead="            vm = None\n            if vm is not None and _fits"),
+    Plant(name="a cancel that lets others start it again", file="gputrain/orchestration/reconciler.py",
+          text="    if record.wanted is Wanted.CANCEL:\n        return End(result=causes.CANCELLED.kind)\n"
+               "    if record.attempt.state",
+          instead="    if record.attempt.state"),
+    Plant(name="a cancel that is not written down", file="gputrain/orchestration/look.py",
+          text="            stored = context.jobs.swap(record, stored.version)\n"
+               "            if record.backend",
+          instead="            if record.backend"),
+    Plant(name="a Ctrl-C that is not written down", file="gputrain/orchestration/launcher.py",
+          text="                self._swap(record.end(causes.WITHDRAWN.kind))\n",
+          instead=""),
+    Plant(name="two machines' clocks compared", file="gputrain/jobstore/store.py",
+          text="age_s=found.age_s, content",
+          instead="age_s=max(0.0, self.access.now() - found.updated.timestamp()), content"),
+    Plant(name="a clean-up that takes what others own", file="gputrain/backends/compute/vms.py",
+          text='self.calls.all_instances(f"{ours()} AND labels.{LABEL_OWNER}={home}")',
+          instead="self.calls.all_instances(ours())"),
+    Plant(name="a clean-up that takes what a record names", file="gputrain/trainer/jobs.py",
+          text="current.get(one.job_id) == one.attempt",
+          instead="False"),
+    Plant(name="a list of nothing that is a job", file="gputrain/google/client.py",
+          text='            session.hooks["response"].append(_check_for_client)\n',
+          instead=""),
+    Plant(name="a create without a limit", file="gputrain/backends/compute/request.py",
+          text='        "maxRunDuration": {"seconds": str(limit_s)},\n',
+          instead=""),
+)  # fmt: skip
 
 
 class Finder:

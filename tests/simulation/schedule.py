@@ -12,9 +12,6 @@ class Act:
     name: str
     seconds: float = 0.0
 
-    def __str__(self):
-        return f"{self.name} {self.seconds:g} s" if self.seconds else self.name
-
 
 @attrs.frozen(kw_only=True)
 class Client:
@@ -26,11 +23,6 @@ class Client:
     acts: tuple[Act, ...]
     backends: tuple[str, ...] = ()
     """Of its trainer; empty: those of the schedule."""
-
-    def __str__(self):
-        acts = ", ".join(map(str, self.acts))
-        only = f", with {' and '.join(self.backends)} alone" if self.backends else ""
-        return f"{self.name}, from {self.starts_s:g} s, its clock off by {self.clock_off_s:g} s{only}: {acts}"
 
 
 @attrs.frozen(kw_only=True)
@@ -50,12 +42,6 @@ class Mishap:
     """on something else."""
     fault: object = attrs.field(default=None, eq=False, repr=False)
 
-    def __str__(self):
-        more = f" {self.seconds:g} s" if self.seconds else f" {self.status}" if self.status else ""
-        more += f" {type(self.fault).__name__}" if self.fault is not None else ""
-        more += f", {self.befalls} for {self.lasts_s:g} s" if self.lasts_s else ""
-        return f"request {self.number} of {self.client} {self.on}: {self.kind}{more}"
-
 
 @attrs.frozen(kw_only=True)
 class Happening:
@@ -66,9 +52,6 @@ class Happening:
     client: str = ""
     pick: float = 0.0
     seconds: float = 0.0
-
-    def __str__(self):
-        return f"at {self.at_s:g} s: {self.kind} {self.client} {self.seconds or ''}".rstrip()
 
 
 @attrs.frozen(kw_only=True)
@@ -94,14 +77,3 @@ class Schedule:
     """Whether Google's queue makes VMs that it removes again, because there is no room for all."""
     may: frozenset[str] | None = None
     """The permissions of the clients; None for an owner's."""
-
-    def __str__(self):
-        world = (
-            f"seed {self.seed}: {'+'.join(self.backends)}, {self.nodes} nodes, {self.model}, "
-            f"limit {self.limit_s} s, waits {self.wait_s} s, {self.restarts} restarts, "
-            f"guests {'/'.join(self.ends)}, lists lag {self.lag_s:g} s, "
-            f"Google {'rolls back' if self.rolls_back else 'does not roll back'}, "
-            f"stock {dict(self.stock) or 'plenty'}, quota {self.quota}"
-            f"{', the queue makes VMs too early' if self.false_starts else ''}"
-        )
-        return "\n  ".join([world, *map(str, (*self.clients, *self.mishaps, *self.happenings))])

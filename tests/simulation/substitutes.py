@@ -5,7 +5,6 @@ of gputrain is changed, and none is forgotten. Outside of a simulated client the
 """
 
 import builtins
-import collections
 import concurrent.futures
 import functools
 import random
@@ -15,15 +14,11 @@ import threading
 import time
 import types
 import typing
-import urllib.parse
 import uuid
 
 import requests.adapters
 import requests.sessions
 import requests.structures
-from google.auth import _agent_identity_utils as _agent
-from google.auth.transport import _mtls_helper
-from google.protobuf import json_format
 
 turns = None
 """The schedule that runs now."""
@@ -53,6 +48,10 @@ def _sleep(seconds):
     return turns.pause(turns.clock.now() + max(0.0, seconds))
 
 
+def _until(timeout_s):
+    return float("inf") if timeout_s is None else turns.clock.now() + timeout_s
+
+
 def _choice(name):
     real = getattr(random, name)
     return lambda *a: getattr(_process().dice, name)(*a) if _is_ours() else real(*a)
@@ -76,58 +75,32 @@ class Lock:
     def __init__(self):
         self._holder, self._depth = None, 0
 
-    def acquire(self, blocking=True, timeout=-1):
+    def __enter__(self):
         me = turns.current if _is_ours() else None
-        if self._depth and not (self._is_reentrant and self._holder is me):
-            if not blocking or me is None:
-                return False
-            until = turns.clock.now() + timeout if timeout >= 0 else float("inf")
-            while self._depth:
-                turns.pause(until, lambda: not self._depth)
-                if self._depth and turns.clock.now() >= until:
-                    return False
+        while self._depth and not (self._is_reentrant and self._holder is me):
+            turns.pause(float("inf"), lambda: not self._depth)
         self._holder, self._depth = me, self._depth + 1
         return True
 
-    def release(self):
+    def __exit__(self, *_):
         self._depth -= 1
 
-    def locked(self):
-        return self._depth > 0
-
-    __enter__ = acquire
     _is_reentrant = False
-
-    def __exit__(self, *_):
-        self.release()
 
 
 class RLock(Lock):
-    """The same, but for whoever holds it already."""
+    """The same, but for the task that holds it already."""
 
     _is_reentrant = True
 
 
-class Event:
+class Event(threading.Event):
     """An event that is waited for in the emulator's time."""
 
-    def __init__(self):
-        self._is_set = False
-
-    def is_set(self):
-        return self._is_set
-
-    def set(self):
-        self._is_set = True
-
-    def clear(self):
-        self._is_set = False
-
     def wait(self, timeout=None):
-        if not self._is_set and _is_ours():
-            until = float("inf") if timeout is None else turns.clock.now() + timeout
-            turns.pause(until, lambda: self._is_set)
-        return self._is_set
+        if not self.is_set() and _is_ours():
+            turns.pause(_until(timeout), self.is_set)
+        return self.is_set()
 
 
 class Thread:
@@ -144,8 +117,7 @@ class Thread:
         self._task = turns.spawn(_process(), self._work, self._name)
 
     def join(self, timeout=None):
-        until = float("inf") if timeout is None else turns.clock.now() + timeout
-        turns.pause(until, lambda: self._task.is_over)
+        turns.pause(_until(timeout), lambda: self._task.is_over)
 
     def is_alive(self):
         return self._task is not None and not self._task.is_over
@@ -154,47 +126,32 @@ class Thread:
 class Pool:
     """Of `ThreadPoolExecutor`, what gputrain uses."""
 
-    def __init__(self, max_workers=None, thread_name_prefix=""):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def __init__(self, at_once, name):
         pass
 
     def shutdown(self, **_):
         pass
 
-    def map(self, call, *arguments):
-        found, tasks = {}, []
+    def map(self, call, items):
+        futures = [Future() for _ in items]
 
-        def work(number, one):
+        def work(future, one):
             try:
-                found[number] = (call(*one), None)
+                future.set_result(call(one))
             except BaseException as error:  # noqa: BLE001  # raised where the answer is taken
-                found[number] = (None, error)
+                future.set_exception(error)
 
-        for number, one in enumerate(zip(*arguments)):
-            tasks.append(turns.spawn(_process(), lambda n=number, o=one: work(n, o), f"pool {number}"))
-        for task in tasks:
-            while not task.is_over:
-                turns.pause(float("inf"), lambda task=task: task.is_over)
-        for number in range(len(tasks)):
-            value, error = found[number]
-            if error is not None:
-                raise error
-            yield value
+        for number, (future, one) in enumerate(zip(futures, items)):
+            turns.spawn(_process(), functools.partial(work, future, one), f"pool {number}")
+        return (future.result() for future in futures)
 
 
 class Future(concurrent.futures.Future):
     """A future whose result is waited for in the emulator's time."""
 
     def result(self, timeout=None):
-        if _is_ours() and not self.done():
-            until = float("inf") if timeout is None else turns.clock.now() + timeout
-            turns.pause(until, self.done)
-            timeout = 0
+        while _is_ours() and not self.done() and timeout is None:
+            turns.pause(float("inf"), self.done)
         return super().result(timeout)
 
 
@@ -202,9 +159,7 @@ def _wait(futures, timeout=None):
     if not _is_ours():
         return concurrent.futures.wait(futures, timeout)
     futures = list(futures)
-    until = float("inf") if timeout is None else turns.clock.now() + timeout
-    turns.pause(until, lambda: all(one.done() for one in futures))
-    return None
+    return turns.pause(_until(timeout), lambda: all(one.done() for one in futures))
 
 
 class Adapter(requests.adapters.HTTPAdapter):
@@ -255,60 +210,3 @@ def _hasten():
     requests.sessions.get_netrc_auth = lambda *_, **__: None
     if sys.version_info < (3, 12):  # which keeps what a protocol has; requests asks 300 times a schedule
         typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
-    for module, name in (
-        (requests.models, "parse_url"), (requests.models, "requote_uri"),
-        (requests.models, "check_header_validity"),
-        (urllib.parse, "quote_from_bytes"), (urllib.parse, "unquote"),
-    ):  # fmt: skip
-        setattr(module, name, functools.lru_cache(10_000)(getattr(module, name)))
-    real = requests.models.PreparedRequest.prepare_url
-    known = {}
-
-    def prepare_url(self, url, params):
-        key = (url, repr(params))
-        if key not in known:
-            real(self, url, params)
-            known[key] = self.url
-            if len(known) > 10_000:
-                known.clear()
-                return
-        self.url = known[key]
-
-    requests.models.PreparedRequest.prepare_url = prepare_url
-    requests.sessions.merge_setting = _merged
-    cookies = requests.models.get_cookie_header  # Google's APIs set none
-    requests.models.get_cookie_header = lambda jar, asked: cookies(jar, asked) if jar._cookies else None
-    join = requests.sessions.merge_cookies
-    requests.sessions.merge_cookies = lambda jar, more: (
-        jar if not getattr(more, "_cookies", True) else join(jar, more)
-    )
-    for module, name in ((_mtls_helper, "_get_cert_config_path"), (_agent, "_is_certificate_file_ready")):
-        setattr(module, name, functools.cache(getattr(module, name)))  # no file comes to be here
-    json_format._UNPAIRED_SURROGATE_PATTERN = _Surrogates()
-    json_format.MessageToJson = functools.partial(json_format.MessageToJson, indent=None)
-
-
-_MAPPINGS = (dict, requests.structures.CaseInsensitiveDict)
-
-
-def _merged(asked, kept, dict_class=collections.OrderedDict):
-    """As `requests` merges what a request and its session say, without asking what kind each part is of."""
-    if kept is None or isinstance(asked, (bool, str)):
-        return asked
-    if asked is None or not isinstance(asked, _MAPPINGS) or not isinstance(kept, _MAPPINGS):
-        return kept if asked is None else asked
-    merged = dict_class(kept.items()) if kept else dict_class()
-    if asked:
-        merged.update(asked.items())
-    for name in [name for name, value in merged.items() if value is None]:
-        del merged[name]
-    return merged
-
-
-class _Surrogates:
-    """What protobuf looks for in every text of a message: plain ones have none, and some are long."""
-
-    _form = json_format._UNPAIRED_SURROGATE_PATTERN
-
-    def search(self, text):
-        return None if text.isascii() else self._form.search(text)

@@ -52,9 +52,9 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
         needs=vm_needs(project, facts.region_of(zone), machine, kind, gpus, model),
         valid_for_s=_valid_for(properties, model, at),
     )
-    _times(vm, scheduling)
     reserve.choose(compute, vm, affinity)
-    attached = _disks(compute, vm, properties.get("disks", []), at)
+    disks = properties.get("disks", [])
+    attached = [_disk(compute, vm, disk, index, at) for index, disk in enumerate(disks)]
     vm.resource = _document(call, vm, properties, attached)
     vm.needs += reserve.of_attached(vm)
     return vm
@@ -120,17 +120,6 @@ def _valid_for(properties: Mapping[str, Any], model: str, at: str) -> float:
             f"Must be at most {checks.MAX_FLEX_WAIT_S} seconds.",
         )
     return seconds
-
-
-def _times(vm: Vm, scheduling: Mapping[str, Any]) -> None:
-    if "maxRunDuration" in scheduling:
-        vm.max_run_s = float(scheduling["maxRunDuration"].get("seconds", 0))
-    vm.action_at_expiry = scheduling.get("instanceTerminationAction", "STOP")
-    vm.restarts = bool(checks.completed_scheduling(scheduling, bool(vm.gpus))["automaticRestart"])
-
-
-def _disks(compute: Compute, vm: Vm, wanted: list[Json], at: str) -> list[Json]:
-    return [_disk(compute, vm, disk, index, at) for index, disk in enumerate(wanted)]
 
 
 def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:

@@ -134,7 +134,7 @@ def _shuffled(compute: Compute, names: list[str]) -> list[str]:
 def _launch(gang: Gang, vm: Vm) -> None:
     compute = gang.call.world.part(Compute)
     group = str(gang.operation.document["operationGroupId"])
-    child = instances.begin(gang.call, vm, "insert", group=group)
+    child = operations.begin_for(gang.call, "insert", vm.path, vm.id, group=group)
 
     def done(error: OperationError | None) -> None:
         operations.end(compute, child, error)

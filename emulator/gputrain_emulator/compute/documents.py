@@ -16,26 +16,6 @@ from gputrain_emulator.errors import ApiError
 Json = dict[str, Any]
 
 
-def begin(call: Call, kind: str, target: str, target_id: str = "") -> Operation:
-    """The caller's operation on a resource of the call's scope."""
-    return operations.begin(
-        call.world.part(Compute),
-        scope=operations.scope_of(call),
-        kind=kind,
-        target=target,
-        target_id=target_id,
-        user=call.caller.email,
-        request_id=call.query.get("requestId", ""),
-    )
-
-
-def end_soon(call: Call, operation: Operation) -> None:
-    """Ends in a moment, as a test ordered or well."""
-    compute = call.world.part(Compute)
-    failure = operations.ordered_failure(call)
-    call.world.clock.after(compute.settings.quick_s, lambda: operations.end(compute, operation, failure))
-
-
 def create(call: Call, collection: str, kind: str, **more: Any) -> Operation:
     """Put the call's body into ``collection``; raises ApiError for a bad name or one that is taken."""
     compute = call.world.part(Compute)
@@ -53,9 +33,7 @@ def create(call: Call, collection: str, kind: str, **more: Any) -> Operation:
             document[place] = link(operations.scope_of(call))
     compute.resources[collection][path] = document
     call.world.ledger.write("create", path, caller=call.caller.email)
-    operation = begin(call, "insert", path, document["id"])
-    end_soon(call, operation)
-    return operation
+    return operations.carry_out(call, operations.begin_for(call, "insert", path, document["id"]))
 
 
 def find(call: Call, collection: str, parameter: str) -> tuple[str, Json]:
@@ -115,12 +93,11 @@ def register(
         user = user_of(call, document)
         if user:
             raise refusals.in_use(path, user)
-        operation = begin(call, "delete", path, document["id"])
+        operation = operations.begin_for(call, "delete", path, document["id"])
         del call.world.part(Compute).resources[collection][path]
         at_delete(call, document)
         call.world.ledger.write("delete", path, caller=call.caller.email)
-        end_soon(call, operation)
-        return operation
+        return operations.carry_out(call, operation)
 
     if deletes:
         mutation(f"compute.{collection}.delete")(delete)

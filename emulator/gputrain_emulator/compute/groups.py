@@ -84,7 +84,7 @@ def delete_group(call: Call) -> Operation:
     """The group, its requests and all its VMs; one that makes VMs just now is done with that first."""
     compute = call.world.part(Compute)
     path, document = documents.find(call, GROUPS, "instance_group_manager")
-    operation = documents.begin(call, "delete", path, document["id"])
+    operation = operations.begin_for(call, "delete", path, document["id"])
     agent = agent_of(call)
 
     def empty() -> None:
@@ -306,10 +306,8 @@ def insert_request(call: Call) -> Operation:
     }
     compute.resources[REQUESTS][full] = document
     call.world.ledger.write("create", full, caller=call.caller.email, detail=f"resize by {len(names)}")
-    operation = documents.begin(
-        call, "insert", path, group["id"]
-    )  # gcloud knows that the group is its target
-    documents.end_soon(call, operation)
+    operation = operations.begin_for(call, "insert", path, group["id"])  # as gcloud knows its target
+    operations.carry_out(call, operation)
     queued.resize(len(names))
     compute.queued[full] = queued
     call.world.clock.after(compute.settings.quick_s, lambda: serve(queued))
@@ -419,9 +417,7 @@ def cancel_request(call: Call) -> Operation:
     document.pop("status", None)
     queued.resize(-len(queued.vms))
     del compute.queued[full]
-    operation = documents.begin(call, "cancel", full, document["id"])
-    documents.end_soon(call, operation)
-    return operation
+    return operations.carry_out(call, operations.begin_for(call, "cancel", full, document["id"]))
 
 
 @mutation(
@@ -432,7 +428,6 @@ def delete_request(call: Call) -> Operation:
     full, document = _request(call)
     if document["state"] in QUEUED:
         raise refusals.not_ready(full)
-    operation = documents.begin(call, "delete", full, document["id"])
+    operation = operations.begin_for(call, "delete", full, document["id"])
     del call.world.part(Compute).resources[REQUESTS][full]
-    documents.end_soon(call, operation)
-    return operation
+    return operations.carry_out(call, operation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -27,21 +26,10 @@ def find_zone(call: Call) -> str:
 def find(call: Call) -> Vm:
     """The VM in the path; raises ApiError 404."""
     zone, name = find_zone(call), call.params["instance"]
-    vms = call.world.part(Compute).vms
-    vm = vms.get((call.owner.id, zone, name))
-    if vm is None and name.isdecimal():  # "or its unique numeric identifier", as the reference says
-        vm = next((one for one in vms.values() if one.id == name and one.zone == zone), None)
-    if vm is None or vm.project != call.owner.id:
+    vm = call.world.part(Compute).vms.get((call.owner.id, zone, name))
+    if vm is None:
         raise refusals.not_found(f"projects/{call.owner.id}/zones/{zone}/instances/{name}")
     return vm
-
-
-def begin(call: Call, vm: Vm, kind: str, *, group: str = "") -> Operation:
-    """The caller's operation of type ``kind`` on ``vm``."""
-    return operations.begin(
-        call.world.part(Compute), scope=vm.scope, kind=kind, target=vm.path, target_id=vm.id,
-        user=call.caller.email, request_id="" if group else call.query.get("requestId", ""), group=group,
-    )  # fmt: skip
 
 
 def launch(call: Call, vm: Vm, done: Callable[[OperationError | None], None]) -> None:
@@ -73,7 +61,7 @@ def insert(call: Call) -> Operation:
     vm = build.build(
         call, zone=zone, name=properties.get("name", ""), properties=properties, at="resource", bare=False
     )
-    operation = begin(call, vm, "insert")
+    operation = operations.begin_for(call, "insert", vm.path, vm.id)
     launch(call, vm, lambda error: operations.end(compute, operation, error))
     return operation
 
@@ -124,17 +112,12 @@ def aggregated_list(call: Call) -> Json:
 def delete(call: Call) -> Operation:
     """The VM and its autoDelete disks."""
     compute, vm = call.world.part(Compute), find(call)
-    if vm.resource.get("deletionProtection"):
-        raise ApiError(412, f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. {vm.path}'.", reason="conditionNotMet")  # fmt: skip  # noqa: E501
-    operation = begin(call, vm, "delete")
-    failure = operations.ordered_failure(call)
-    if failure is not None:
-        _soon(compute, operation, failure)
-        return operation
-    compute.world.ledger.write("delete-asked", vm.path, caller=call.caller.email)
-    end = functools.partial(operations.end, compute, operation)
-    lifecycle.delete(compute, vm, end, grace_s=compute.settings.acpi_s, caller=call.caller.email)
-    return operation
+
+    def act(end: Callable[[], None]) -> None:
+        compute.world.ledger.write("delete-asked", vm.path, caller=call.caller.email)
+        lifecycle.delete(compute, vm, end, grace_s=compute.settings.acpi_s, caller=call.caller.email)
+
+    return operations.carry_out(call, operations.begin_for(call, "delete", vm.path, vm.id), act)
 
 
 @mutation("compute.instances.stop")
@@ -143,14 +126,12 @@ def stop(call: Call) -> Operation:
     compute, vm = call.world.part(Compute), find(call)
     if vm.dying:
         raise refusals.not_ready(vm.path)
-    operation = begin(call, vm, "stop")
-    failure = operations.ordered_failure(call)
-    if failure is not None or vm.status in lifecycle.HALTED:
-        _soon(compute, operation, failure)
-        return operation
-    end = functools.partial(operations.end, compute, operation)
-    lifecycle.stop(compute, vm, end, grace_s=compute.settings.acpi_s)
-    return operation
+
+    def act(end: Callable[[], None]) -> None:
+        lifecycle.stop(compute, vm, end, grace_s=compute.settings.acpi_s)
+
+    operation = operations.begin_for(call, "stop", vm.path, vm.id)
+    return operations.carry_out(call, operation, None if vm.status in lifecycle.HALTED else act)
 
 
 @mutation("compute.instances.start")
@@ -159,13 +140,12 @@ def start(call: Call) -> Operation:
     compute, vm = call.world.part(Compute), find(call)
     if vm.dying or vm.status in ("STOPPING", "REPAIRING"):
         raise refusals.not_ready(vm.path)
-    operation = begin(call, vm, "start")
-    failure = operations.ordered_failure(call)
-    if failure is not None or vm.status not in lifecycle.HALTED:
-        _soon(compute, operation, failure)
-        return operation
-    lifecycle.start(compute, vm, lambda error: operations.end(compute, operation, error))
-    return operation
+    operation = operations.begin_for(call, "start", vm.path, vm.id)
+
+    def act(_: Callable[[], None]) -> None:
+        lifecycle.start(compute, vm, lambda error: operations.end(compute, operation, error))
+
+    return operations.carry_out(call, operation, act if vm.status in lifecycle.HALTED else None)
 
 
 @mutation("compute.instances.reset")
@@ -174,11 +154,9 @@ def reset(call: Call) -> Operation:
     compute, vm = call.world.part(Compute), find(call)
     if vm.status != "RUNNING":
         raise refusals.not_ready(vm.path)
-    operation = begin(call, vm, "reset")
     compute.world.runtime.power_off(vm)
     compute.world.runtime.boot(vm)
-    _soon(compute, operation, None)
-    return operation
+    return operations.carry_out(call, operations.begin_for(call, "reset", vm.path, vm.id))
 
 
 @mutation("compute.instances.setLabels")
@@ -189,7 +167,9 @@ def set_labels(call: Call) -> Operation:
         sentence = "Labels fingerprint either invalid or resource labels have changed"
         raise ApiError(412, sentence, reason="conditionNotMet")
     checks.labels(labels, "resource.labels")
-    return _change(call, vm, "setLabels", {"labels": labels, "labelFingerprint": fingerprint(labels)})
+    vm.resource.update(labels=labels, labelFingerprint=fingerprint(labels))
+    call.world.ledger.write("setLabels", vm.path, caller=call.caller.email)
+    return operations.carry_out(call, operations.begin_for(call, "setLabels", vm.path, vm.id))
 
 
 @mutation("compute.instances.setMetadata")
@@ -200,19 +180,10 @@ def set_metadata(call: Call) -> Operation:
         sentence = "Supplied fingerprint does not match current metadata fingerprint."
         raise ApiError(412, sentence, reason="conditionNotMet")
     checks.metadata(call.body, "resource.metadata")
-    metadata = {"kind": "compute#metadata", "fingerprint": fingerprint(items), "items": items}
-    operation = _change(call, vm, "setMetadata", {"metadata": metadata})
+    vm.resource["metadata"] = {"kind": "compute#metadata", "fingerprint": fingerprint(items), "items": items}
+    call.world.ledger.write("setMetadata", vm.path, caller=call.caller.email)
     call.world.runtime.metadata_changed(vm)
-    return operation
-
-
-def _change(call: Call, vm: Vm, kind: str, fields: Json) -> Operation:
-    operation, failure = begin(call, vm, kind), operations.ordered_failure(call)
-    if failure is None:
-        vm.resource.update(fields)
-        call.world.ledger.write(kind, vm.path, caller=call.caller.email)
-    _soon(call.world.part(Compute), operation, failure)
-    return operation
+    return operations.carry_out(call, operations.begin_for(call, "setMetadata", vm.path, vm.id))
 
 
 @COMPUTE.method("compute.instances.getSerialPortOutput", pool="compute.serial_reads")
@@ -230,8 +201,3 @@ def get_serial_port_output(call: Call) -> Json:
         "next": str(following),
         "selfLink": f"{vm.resource['selfLink']}/serialPort",
     }
-
-
-def _soon(compute: Compute, operation: Operation, failure: OperationError | None) -> None:
-    seconds = compute.settings.quick_s
-    compute.world.clock.after(seconds, lambda: operations.end(compute, operation, failure))

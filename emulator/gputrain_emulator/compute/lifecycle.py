@@ -203,9 +203,9 @@ def _set_deadline(compute: Compute, vm: Vm) -> None:
     clock = compute.world.clock
     if vm.deadline is not None:
         vm.deadline.cancel()
-    if vm.max_run_s is None:
+    if "maxRunDuration" not in vm.scheduling:
         return
-    when = clock.now() + vm.max_run_s
+    when = clock.now() + float(vm.scheduling["maxRunDuration"].get("seconds", 0))
     vm.resource.setdefault("resourceStatus", {})["scheduling"] = {"terminationTimestamp": compute_time(when)}
     vm.deadline = clock.at(when, partial(expire, compute, vm))
 
@@ -288,7 +288,7 @@ def preempt(compute: Compute, vm: Vm, *, to_stock: bool = False) -> None:
     if not to_stock:
         reserve.give_back(compute, vm, to_stock=False)
     grace_s = compute.settings.acpi_spot_s
-    notice_s = float(vm.resource["scheduling"].get("preemptionNoticeDuration", {}).get("seconds", 0))
+    notice_s = float(vm.scheduling.get("preemptionNoticeDuration", {}).get("seconds", 0))
     if notice_s and vm.status == "RUNNING":
         end = partial(_end_by_itself, compute, vm, grace_s=grace_s)
         vm.timers.append(compute.world.clock.after(notice_s, end))
@@ -300,7 +300,7 @@ def expire(compute: Compute, vm: Vm) -> None:
     """maxRunDuration or terminationTime is reached."""
     if vm.dying or compute.vms.get(vm.key) is not vm or vm.status in HALTED:
         return
-    kind = "deferredDelete" if vm.action_at_expiry == "DELETE" else "deferredStop"
+    kind = "deferredDelete" if vm.is_deleted_at_expiry else "deferredStop"
     _system(compute, vm, f"compute.instances.{kind}", "Instance reached its run-time limit.", "time-limit")
     _end_by_itself(compute, vm, grace_s=compute.settings.acpi_s)
 
@@ -345,14 +345,14 @@ def guest_terminated(compute: Compute, vm: Vm) -> None:
 def _end_by_itself(compute: Compute, vm: Vm, *, grace_s: float) -> None:
     if vm.dying:
         return
-    if vm.action_at_expiry == "DELETE":
+    if vm.is_deleted_at_expiry:
         delete(compute, vm, lambda: None, grace_s=grace_s)
     elif vm.status not in HALTED:
         stop(compute, vm, lambda: None, grace_s=grace_s)
 
 
 def _restart(compute: Compute, vm: Vm) -> None:
-    if not vm.restarts or vm.key not in compute.vms:
+    if not vm.scheduling["automaticRestart"] or vm.key not in compute.vms:
         return
     sentence = "Instance was automatically restarted."
     _system(compute, vm, "compute.instances.automaticRestart", sentence, "automatic-restart")

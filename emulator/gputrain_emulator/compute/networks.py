@@ -17,6 +17,7 @@ from gputrain_emulator.compute import documents, refusals
 from gputrain_emulator.compute.links import fingerprint, in_project, last, link, relative
 from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.state import Compute, Operation
+from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
 
@@ -41,45 +42,19 @@ us-central1 was seen in public threads; the others are Google's as remembered, u
 """
 
 
-def inside(compute: Compute, subnetwork: Json, wanted: str, field: str) -> str:
-    """A free address of a subnetwork; ``wanted`` if it is one.
-
-    Raises ApiError 400 for an address of elsewhere, or one that is taken.
-    """
-    network = ipaddress.ip_network(subnetwork["ipCidrRange"])
-    link = subnetwork["selfLink"]
-    if wanted:
-        if not _is_in(wanted, network):
-            sentence = f"IP address must be in the range {network} of the subnetwork."
-            raise refusals.invalid(f"{field}.networkIP", wanted, sentence)
-        if wanted in _taken(compute, link):
-            raise refusals.invalid(f"{field}.networkIP", wanted, "IP address is in use.")
-        return wanted
+def _free_address(compute: Compute, subnetwork: Json, field: str) -> str:
+    """A free address of a subnetwork; raises ApiError 400 where there is none."""
+    network, link = ipaddress.ip_network(subnetwork["ipCidrRange"]), subnetwork["selfLink"]
+    nics = [nic for vm in compute.vms.values() for nic in vm.resource.get("networkInterfaces", ())]
+    taken = {str(nic["networkIP"]) for nic in nics if nic["subnetwork"] == link}
     hosts = network.num_addresses - _FIRST_HOST - 2
     for _ in range(hosts):
-        serial = compute.addresses[link]
+        address = str(network[_FIRST_HOST + compute.addresses[link] % hosts])
         compute.addresses[link] += 1
-        address = str(network[_FIRST_HOST + serial % hosts])
-        if serial < hosts or address not in _taken(compute, link):
+        if address not in taken:
             return address
     sentence = f"The subnetwork {subnetwork['name']} has no free addresses left."
     raise refusals.invalid(f"{field}.subnetwork", link, sentence)
-
-
-def _is_in(address: str, network: Any) -> bool:
-    try:
-        return ipaddress.ip_address(address) in network
-    except ValueError:
-        return False
-
-
-def _taken(compute: Compute, subnetwork: str) -> set[str]:
-    return {
-        str(nic["networkIP"])
-        for vm in compute.vms.values()
-        for nic in vm.resource.get("networkInterfaces", ())
-        if nic["subnetwork"] == subnetwork
-    }
 
 
 def give_outside(compute: Compute, resource: Json) -> None:
@@ -133,16 +108,15 @@ def _check_kind(network: Json, nic: Json, zone: str, index: int) -> None:
 
 def _interface(compute: Compute, project: str, region: str, nic: Json, index: int) -> Json:
     field = f"resource.networkInterfaces[{index}]"
+    if nic.get("networkIP") or any(config.get("natIP") for config in nic.get("accessConfigs", ())):
+        raise ApiError.unimplemented("compute.instances.insert with an address of one's choice")
     network = nic.get("network") or ""
     named = nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2] or 'default'}"
     subnetwork = in_project(named, project)
     below = _subnetwork(compute, subnetwork)
     # A subnetwork says by itself which network it is of.
     network = in_project(network or (below or {}).get("network", "global/networks/default"), project)
-    if find(compute, network) is None:
-        raise refusals.invalid(
-            f"{field}.network", nic.get("network", ""), "The referenced network resource cannot be found."
-        )
+    _referenced(compute, network, f"{field}.network", nic.get("network", ""))
     if f"/regions/{region}/" not in subnetwork or below is None:
         sentence = "The referenced subnetwork resource cannot be found."
         raise refusals.invalid(f"{field}.subnetwork", nic.get("subnetwork", ""), sentence)
@@ -152,7 +126,7 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
         "name": f"nic{index}",
         "network": link(network),
         "subnetwork": link(subnetwork),
-        "networkIP": inside(compute, below, nic.get("networkIP", ""), field),
+        "networkIP": _free_address(compute, below, field),
         "stackType": "IPV4_ONLY",
     }
     if nic.get("accessConfigs"):
@@ -163,10 +137,6 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
             "networkTier": "PREMIUM",
         }
         document["accessConfigs"] = [{**config, **nic["accessConfigs"][0]}]
-        wanted = nic["accessConfigs"][0].get("natIP")
-        if wanted:  # only an address that was reserved may be asked for, and none can be here
-            sentence = f"The specified external IP address '{wanted}' was not found in region '{region}'."
-            raise refusals.invalid(f"{field}.accessConfigs[0].natIP", wanted, sentence)
     return {**document, "fingerprint": fingerprint(document)}
 
 
@@ -177,6 +147,14 @@ def find(compute: Compute, path: str) -> Json | None:
     return compute.resources["networks"].get(path)
 
 
+def _referenced(compute: Compute, path: str, field: str, named: str) -> Json:
+    """The network that a request names; raises ApiError 400 where there is none."""
+    network = find(compute, path)
+    if network is None:
+        raise refusals.invalid(field, named, "The referenced network resource cannot be found.")
+    return network
+
+
 def _subnetwork(compute: Compute, path: str) -> Json | None:
     match = re.fullmatch(r"(projects/[^/]+)/regions/([^/]+)/subnetworks/default", path)
     if match is None or match.group(2) not in facts.regions():
@@ -184,12 +162,17 @@ def _subnetwork(compute: Compute, path: str) -> Json | None:
     if path in compute.resources["subnetworks"]:
         return compute.resources["subnetworks"][path]
     project, region = match.groups()
+    return _below(path, project, region, "default", f"10.{AUTO_RANGES[region]}.0.0/20")
+
+
+def _below(path: str, project: str, region: str, network: str, ranges: str) -> Json:
+    """A subnetwork with Private Google Access."""
     return _document(
         path,
         "compute#subnetwork",
-        network=link(f"{project}/global/networks/default"),
+        network=link(f"{project}/global/networks/{network}"),
         region=link(f"{project}/regions/{region}"),
-        ipCidrRange=f"10.{AUTO_RANGES[region]}.0.0/20",
+        ipCidrRange=ranges,
         privateIpGoogleAccess=True,
     )
 
@@ -210,14 +193,7 @@ def add_network(compute: Compute, project: str, name: str, regions: tuple[str, .
 def add_subnetwork(compute: Compute, project: str, region: str, network: str, name: str, ranges: str) -> None:
     """A subnetwork with Private Google Access."""
     path = f"projects/{project}/regions/{region}/subnetworks/{name}"
-    compute.resources["subnetworks"][path] = _document(
-        path,
-        "compute#subnetwork",
-        network=link(f"projects/{project}/global/networks/{network}"),
-        region=link(f"projects/{project}/regions/{region}"),
-        ipCidrRange=ranges,
-        privateIpGoogleAccess=True,
-    )
+    compute.resources["subnetworks"][path] = _below(path, f"projects/{project}", region, network, ranges)
 
 
 def shut_in(compute: Compute, project: str, region: str, name: str = "default") -> None:
@@ -335,11 +311,7 @@ def insert_subnetwork(call: Call) -> Operation:
     """A subnetwork of a network in custom mode, in a range that no other has."""
     body, compute = call.body, call.world.part(Compute)
     path = in_project(body.get("network", ""), call.owner.id)
-    network = find(compute, path)
-    if network is None:
-        raise refusals.invalid(
-            "resource.network", body.get("network", ""), "The referenced network resource cannot be found."
-        )
+    network = _referenced(compute, path, "resource.network", body.get("network", ""))
     zone = profiles().get(last(network.get("networkProfile", "")))
     if zone and zone.rpartition("-")[0] != call.params["region"]:
         sentence = "Network profile only allows resource creation in location"
@@ -370,31 +342,22 @@ def insert_firewall(call: Call) -> Operation:
     """A rule of a network; a RoCE network takes none."""
     body, compute = call.body, call.world.part(Compute)
     path = in_project(body.get("network") or "global/networks/default", call.owner.id)
-    network = find(compute, path)
-    if network is None:
-        raise refusals.invalid(
-            "resource.network", body.get("network", ""), "The referenced network resource cannot be found."
-        )
+    network = _referenced(compute, path, "resource.network", body.get("network", ""))
     if network.get("networkProfile"):
         sentence = "Firewall rules are not allowed by the network profile of the network."
         raise refusals.invalid("resource.network", body["network"], sentence)
     if bool(body.get("allowed")) is bool(body.get("denied")):
         sentence = "Either allowed or denied must be specified, and not both."
         raise refusals.invalid("resource.allowed", "", sentence)
-    for source in body.get("sourceRanges", ()):
-        if not _is_range(source):
-            raise refusals.invalid("resource.sourceRanges", source, "Must be a CIDR range.")
+    ranges = body.get("sourceRanges", ())
+    try:
+        for source in ranges:
+            ipaddress.ip_network(source)
+    except ValueError:
+        raise refusals.invalid("resource.sourceRanges", ranges, "Must be CIDR ranges.") from None
     more = {"direction": "INGRESS", "priority": 1000, "disabled": False}
     usual = {name: body.get(name, value) for name, value in more.items()}
     return documents.create(call, "firewalls", "firewall", network=link(path), **usual)
-
-
-def _is_range(text: str) -> bool:
-    try:
-        ipaddress.ip_network(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _usual_rules(call: Call) -> list[Json]:

@@ -62,6 +62,34 @@ def begin(
     return operation
 
 
+def begin_for(call: Call, kind: str, target: str, target_id: str = "", *, group: str = "") -> Operation:
+    """The caller's operation on a resource of the call's scope."""
+    return begin(
+        call.world.part(Compute),
+        scope=scope_of(call),
+        kind=kind,
+        target=target,
+        target_id=target_id,
+        user=call.caller.email,
+        request_id="" if group else call.query.get("requestId", ""),
+        group=group,
+    )
+
+
+def carry_out(
+    call: Call,
+    operation: Operation,
+    act: Callable[[Callable[[], None]], None] | None = None,
+) -> Operation:
+    """Begin what ends an operation, or end it in a moment; a failure that a test ordered comes instead."""
+    compute, failure = call.world.part(Compute), ordered_failure(call)
+    if failure is None and act is not None:
+        act(lambda: end(compute, operation))
+    else:
+        call.world.clock.after(compute.settings.quick_s, lambda: end(compute, operation, failure))
+    return operation
+
+
 def end(compute: Compute, operation: Operation, error: OperationError | None = None) -> None:
     """The operation is DONE, well or with ``error``; ending it twice changes nothing."""
     if operation.done:
@@ -148,14 +176,9 @@ def scope_of(call: Call) -> str:
 def _find(call: Call) -> Operation:
     scope, wanted = scope_of(call), call.params["operation"]
     name, known = f"{scope}/operations/{wanted}", call.world.part(Compute).operations
-    found = known.get(name)
-    if found is None and wanted.isdecimal():
-        found = next(
-            (one for one in known.values() if one.document["id"] == wanted and one.scope == scope), None
-        )
-    if found is None:
+    if name not in known:
         raise refusals.not_found(name)
-    return found
+    return known[name]
 
 
 def _get(call: Call) -> dict[str, Any]:

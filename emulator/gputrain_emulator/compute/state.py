@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from gputrain_emulator import facts
@@ -16,10 +16,6 @@ from gputrain_emulator.routes import Service
 from gputrain_emulator.world import World
 
 COMPUTE = Service("compute", Style.COMPUTE, is_tabled=True)
-
-
-LONGEST_S = 1e9
-"""The clock cannot go further."""
 
 
 @dataclass(kw_only=True)
@@ -63,24 +59,13 @@ class Settings:
     there is none for all (a guide quotes Google's page as saying that this may happen)."""
 
     def change(self, values: Mapping[str, object]) -> None:
-        """Set some of them; none where one of them is not to be had.
-
-        Raises:
-            LookupError: there is no such setting.
-            ValueError: a switch is neither True nor False, or a time or a count is no number from 0 on.
-        """
+        """Set some of them; raises LookupError for one there is not, ValueError for one of another type."""
         for name, value in values.items():
-            if name not in {field.name for field in fields(self)}:
+            if name not in vars(self):
                 raise LookupError(f"no such setting: {name}")
-            is_switch = isinstance(getattr(self, name), bool)
-            if is_switch != isinstance(value, bool) or not (is_switch or _is_number(value)):
-                raise ValueError(f"{name} is {'True or False' if is_switch else 'a number from 0 on'}")
-        for name, value in values.items():
-            setattr(self, name, value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
+            if not isinstance(value, bool if isinstance(getattr(self, name), bool) else (int, float)):
+                raise ValueError(f"{name} is not {value!r}")
+        vars(self).update(values)
 
 
 SERIAL_RING = 1 << 20
@@ -140,7 +125,6 @@ class Vm:
     """STANDARD, SPOT, FLEX_START or RESERVATION_BOUND."""
     caller: str
     needs: tuple[tuple[QuotaKey, float], ...]
-    max_run_s: float | None = None
     valid_for_s: float = 0.0
     """How long a flex-start VM may wait for capacity."""
     reservation: str = ""
@@ -156,11 +140,6 @@ class Vm:
     """What follows once it is gone."""
     dying: bool = False
     """Its deletion has begun."""
-    action_at_expiry: str = ""
-    """DELETE or STOP, when ``max_run_s`` is reached and when a Spot VM is
-    reclaimed."""
-    restarts: bool = False
-    """Comes back after a host error or maintenance."""
     deadline: Event | None = None
     holds_quota: bool = False
     holds_stock: bool = False
@@ -192,6 +171,16 @@ class Vm:
     @property
     def status(self) -> str:
         return str(self.resource["status"])
+
+    @property
+    def scheduling(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.resource["scheduling"]
+        return found
+
+    @property
+    def is_deleted_at_expiry(self) -> bool:
+        """Deleted, not stopped, when its run time is over and when a Spot VM is reclaimed."""
+        return bool(self.scheduling.get("instanceTerminationAction") == "DELETE")
 
     @property
     def stock_name(self) -> str:

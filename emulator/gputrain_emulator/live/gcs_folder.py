@@ -115,7 +115,7 @@ class GcsFolder:
             while block := file.read(_BLOCK):
                 draft.append(block)
         with contextlib.suppress(ApiError):  # its bucket is gone
-            new = self._storage.objects.put(bucket, name, draft.finish())
+            new = self._storage.objects.put(bucket, name, draft)
             self._pairs[bucket, name] = _Pair(mark=mark, generation=new.generation)
         self._storage.world.clock.changed()
 
@@ -126,7 +126,7 @@ class GcsFolder:
                 path.unlink(missing_ok=True)
             return
         number, draft = tempfile.mkstemp(dir=self._drafts)
-        with os.fdopen(number, "wb") as file, stored.content.file.open() as content:
+        with os.fdopen(number, "wb") as file, stored.content.open() as content:
             while block := content.read(_BLOCK):
                 file.write(block)
             os.fchmod(number, 0o666)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gputrain_emulator.live.addresses import serve_metadata
-from gputrain_emulator.live.engine import Engine
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
-from gputrain_emulator.live.replica import Line, LiveReplica, Program
+from gputrain_emulator.live.replica import LiveReplica
 from gputrain_emulator.live.vertex_environment import Place, environment, expanded, service_name
 from gputrain_emulator.live.vm import account
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
-
-if TYPE_CHECKING:
-    from gputrain_emulator.vertex import Job, Vertex
+from gputrain_emulator.vertex import Job, Vertex
 
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 GRACE_S = 30.0  # from SIGTERM to SIGKILL; Vertex AI documents none
@@ -31,7 +28,6 @@ class LiveJob:
     job: Job
     folder: Path
     shared: Mapping[str, str]
-    engine: Callable[[], Engine | None]
     buckets: GcsFolder
     allow_unconfined: bool
     _servers: dict[str, MetadataServer] = field(default_factory=dict)
@@ -85,21 +81,16 @@ class LiveJob:
         kind = machine.get("acceleratorType", "").lower().replace("_", "-")
         return LiveReplica(
             task=task,
-            program=Program(
-                image=container.get("imageUri", ""),
-                command=container.get("command", ()),
-                args=container.get("args", ()),
-            ),
+            container=container,
             folder=self.folder / f"{task}-{len(self._all)}",
             hostname=f"{mine.service}-00000",
             hosts=self._hosts(mine),
             environment=self._environment(mine, container.get("env", ())),
             gpus=gpus(kind, int(machine.get("acceleratorCount", 0))),
-            engine=self.engine,
             buckets=self.buckets,
             allow_unconfined=self.allow_unconfined,
             after=[one for one in self._all if one.task == task],
-            write=lambda line: self._write(task, line),
+            write=lambda *line: self._write(task, *line),
             ended=lambda status: self._ended(task, status),
             gone=self._gone,
         )
@@ -123,8 +114,8 @@ class LiveJob:
         given = expanded(own, service)
         return {**self.shared, "GCE_METADATA_HOST": host, "GCE_METADATA_IP": host, **given, **service}
 
-    def _write(self, task: str, line: Line) -> None:
-        self.vertex.write_log(self.job, task, line.text, severity=line.severity, payload=line.payload)
+    def _write(self, task: str, severity: str, text: str, payload: Mapping[str, Any] | None) -> None:
+        self.vertex.write_log(self.job, task, text, severity=severity, payload=payload)
         self.vertex.world.clock.changed()
 
     def _ended(self, task: str, status: int) -> None:

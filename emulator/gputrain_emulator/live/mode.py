@@ -6,13 +6,13 @@ import threading
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from gputrain_emulator import gcloud
+from gputrain_emulator.compute.state import Compute, Vm
 from gputrain_emulator.folders import OwnFolder, remove
 from gputrain_emulator.live import vm_metadata
-from gputrain_emulator.live.engine import Engine, find
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.guest_process import why_no_walls
 from gputrain_emulator.live.job import LiveJob
@@ -23,12 +23,8 @@ from gputrain_emulator.live.vm import Computer, LiveVm
 from gputrain_emulator.metadata import Metadata
 from gputrain_emulator.runtime import Runtime
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.world import Caller
-
-if TYPE_CHECKING:
-    from gputrain_emulator.compute.state import Compute, Vm
-    from gputrain_emulator.vertex import Job
-    from gputrain_emulator.world import World
+from gputrain_emulator.vertex import Job, Vertex
+from gputrain_emulator.world import Caller, World
 
 
 class LiveMode(Runtime):
@@ -69,7 +65,7 @@ class LiveMode(Runtime):
         refusal = why_no_userland(userland) if userland else why_no_walls()
         if userland and refusal is not None:
             raise ValueError(f"virtual machines cannot boot {userland}: {refusal}")
-        self.world = world
+        self.world, self._compute = world, world.part(Compute)
         self.hosts = dict(hosts or {})
         self.allow_unconfined = allow_unconfined
         world.callers.lock()
@@ -78,7 +74,6 @@ class LiveMode(Runtime):
         self.jobs: dict[str, LiveJob] = {}
         self._kept = OwnFolder()
         self.folder = self._kept.path
-        self._engine_lock = threading.Lock()
         self.userland = userland
         self._network = Network() if userland else None
         self._refusal = refusal
@@ -123,8 +118,6 @@ class LiveMode(Runtime):
     # what Vertex AI tells
 
     def start_job(self, job: Job) -> None:
-        from gputrain_emulator.vertex import Vertex
-
         if self._is_closed:
             return
         live = self.jobs.get(job.id)
@@ -134,7 +127,6 @@ class LiveMode(Runtime):
                 job=job,
                 folder=self.folder / f"job-{job.id}",
                 shared=self._environment(),
-                engine=self._find_engine,
                 buckets=self._buckets,
                 allow_unconfined=self.allow_unconfined,
             )
@@ -162,12 +154,6 @@ class LiveMode(Runtime):
             self._network.close()
         self._kept.close()
 
-    @cached_property
-    def _compute(self) -> Compute:
-        from gputrain_emulator.compute.state import Compute
-
-        return self.world.part(Compute)
-
     def _bury(self, live: LiveVm) -> None:
         """End a deleted machine for good: its processes, its address, its disk."""
         live.close()
@@ -185,27 +171,14 @@ class LiveMode(Runtime):
         )
 
     def _new_computer(self, vm: Vm, metadata: Metadata, hosts: Path) -> Computer:
+        shared: dict[str, Any] = {
+            "vm": vm, "folder": hosts.parent, "hosts": hosts, "metadata": metadata, "buckets": self._buckets,
+            "environment": self._environment(),
+        }  # fmt: skip
         if self._network is None:
-            return StandIn(
-                compute=self._compute,
-                vm=vm,
-                folder=hosts.parent,
-                hosts=hosts,
-                metadata=metadata,
-                buckets=self._buckets,
-                environment=self._environment(),
-            )
-        return Userland(
-            vm=vm,
-            image=self.userland,
-            folder=hosts.parent,
-            hosts=hosts,
-            metadata=metadata,
-            buckets=self._buckets,
-            network=self._network,
-            shown=[urlsplit(self.world.base_url).netloc, *(f"{ip}:80" for ip in self.hosts.values())],
-            environment=self._environment(),
-        )
+            return StandIn(world=self.world, **shared)
+        shown = [urlsplit(self.world.base_url).netloc, *(f"{ip}:80" for ip in self.hosts.values())]
+        return Userland(image=self.userland, network=self._network, shown=shown, **shared)
 
     def _tell(self, vm: Vm, **seen: Any) -> None:
         if vm.key in self.vms:
@@ -240,11 +213,3 @@ class LiveMode(Runtime):
     @cached_property
     def _buckets(self) -> GcsFolder:
         return GcsFolder(self.world.part(Storage), self.folder / "gcs")
-
-    def _find_engine(self) -> Engine | None:
-        with self._engine_lock:
-            return self._engine
-
-    @cached_property
-    def _engine(self) -> Engine | None:
-        return find()

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gputrain_emulator.compute.state import Vm
 from gputrain_emulator.live import gcsfuse, standins, vm_metadata
 from gputrain_emulator.live.addresses import serve_metadata
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
 from gputrain_emulator.live.guest_process import PATH, Guest, Setup
 from gputrain_emulator.metadata import Metadata, MetadataServer
-
-if TYPE_CHECKING:
-    from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.world import World
 
 MOUNTS = "/gcs"
 """Where its buckets are mounted at the boot, as nothing inside may mount."""
@@ -25,7 +23,7 @@ MOUNTS = "/gcs"
 class StandIn:
     """The computer behind one instance."""
 
-    compute: Compute
+    world: World
     vm: Vm
     folder: Path
     """Its own; the disk in it outlives stops and reboots."""
@@ -63,9 +61,9 @@ class StandIn:
             self._server.close()
 
     def _setup(self) -> Setup:
-        with self.compute.world.lock:
+        with self.world.lock:
             scripts = vm_metadata.items(self.vm.resource)
-            now = self.compute.world.clock.now()
+            now = self.world.clock.now()
         self.buckets.sync()
         mounted = {f"{MOUNTS}/{one.name}": str(one) for one in self.buckets.path.iterdir() if one.is_dir()}
         replaced = standins.write(self.folder / "standins", gpus=gpus(self.vm.accelerator, self.vm.gpus))

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gputrain_emulator.compute.state import Vm
 from gputrain_emulator.live import gcsfuse, podman, standins
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
@@ -27,9 +27,6 @@ from gputrain_emulator.live.local_ssd import LocalSsds
 from gputrain_emulator.live.machine_boot import Boot
 from gputrain_emulator.live.network import METADATA, PLACES, Network, Plug
 from gputrain_emulator.metadata import Metadata, MetadataServer
-
-if TYPE_CHECKING:
-    from gputrain_emulator.compute.state import Vm
 
 USERLAND = "local/gce-vm:1"
 """The image that `make engine` makes of Debian's packages."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from gputrain_emulator.compute import lifecycle
+from gputrain_emulator.compute.state import Compute, Vm
 from gputrain_emulator.live import vm_metadata
 from gputrain_emulator.live.guest_process import EXIT_REBOOT, Guest, GuestError
 from gputrain_emulator.live.machine_boot import Boot
 from gputrain_emulator.metadata import Account, Metadata
-
-if TYPE_CHECKING:
-    from gputrain_emulator.compute.state import Compute, Vm
 
 
 class Computer(Protocol):
@@ -88,10 +86,7 @@ class LiveVm:
         self.folder = folder
         self.hosts = folder / "hosts"
         self.seen: dict[str, Any] = {}
-        self.metadata = Metadata(
-            read=self._tree,
-            accounts=self._accounts(),
-        )
+        self.metadata = Metadata(read=self._tree, accounts=self._accounts())
         self._hosts_changed = hosts_changed
         self._session: _Session | None = None
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import re
 import threading
-from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -28,27 +27,10 @@ def required(message: str = "Required") -> ApiError:
     return ApiError(400, message, reason="required")
 
 
-def not_found(bucket: str, name: str) -> ApiError:
-    return ApiError(404, f"No such object: {bucket}/{name}", reason="notFound")
-
-
-def no_bucket() -> ApiError:
-    return ApiError(404, "The specified bucket does not exist.", reason="notFound")
-
-
 def not_carried_out(what: str) -> ApiError:
     """501 for a rule that Google would keep and the emulator cannot."""
     message = f"{what} is not implemented by this emulator. Leave it out, or try it on Google Cloud."
     return ApiError(501, message, reason="notImplemented")
-
-
-def condition_not_met() -> ApiError:
-    message = "At least one of the pre-conditions you specified did not hold."
-    return ApiError(412, message, reason="conditionNotMet")
-
-
-def not_modified() -> ApiError:
-    return ApiError(304, "Not Modified", reason="notModified")
 
 
 def too_fast(bucket: str, name: str) -> Refuse:
@@ -63,19 +45,7 @@ def too_fast(bucket: str, name: str) -> Refuse:
     return Refuse(error=ApiError(429, message, reason="rateLimitExceeded", domain="usageLimits"))
 
 
-def bucket_taken(*, ours: bool) -> ApiError:
-    if ours:
-        message = "Your previous request to create the named bucket succeeded and you already own it."
-    else:
-        message = (
-            "The requested bucket name is not available. The bucket namespace is shared by all users of "
-            "the system. Please select a different name and try again."
-        )
-    return ApiError(409, message, reason="conflict")
-
-
-def bucket_not_empty() -> ApiError:
-    return ApiError(409, "The bucket you tried to delete is not empty.", reason="conflict")
+_NOT_MET = "At least one of the pre-conditions you specified did not hold."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +70,13 @@ class Conditions:
     def check(self, generation: int, metageneration: int, *, reading: bool = False) -> None:
         """Raise 412, or 304 where a read asks only for something newer; an absent object is (0, 0)."""
         if self.generation_match not in (None, generation):
-            raise condition_not_met()
+            raise ApiError(412, _NOT_MET)
         if self.metageneration_match not in (None, metageneration):
-            raise condition_not_met()
+            raise ApiError(412, _NOT_MET)
         if generation == self.generation_not_match or (
             generation and metageneration == self.metageneration_not_match
         ):
-            raise not_modified() if reading else condition_not_met()
+            raise ApiError(304, "Not Modified", reason="notModified") if reading else ApiError(412, _NOT_MET)
 
 
 def etag(generation: int, metageneration: int) -> str:
@@ -230,6 +200,11 @@ def _check_labels(labels: Mapping[str, str]) -> None:
             raise invalid(f"Invalid label: '{key}: {value}'.")
 
 
+_TAKEN_BY_US = "Your previous request to create the named bucket succeeded and you already own it."
+_TAKEN = (
+    "The requested bucket name is not available. The bucket namespace is shared by all users of the system. "
+    "Please select a different name and try again."
+)
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ANY = Conditions()
 
@@ -266,8 +241,6 @@ class Bucket:
     metageneration: int = 1
     fields: Mapping[str, Any]
     live: dict[str, Stored] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    """Sorted; Python's order of str is that of UTF-8."""
 
 
 class Buckets:
@@ -297,7 +270,8 @@ class Buckets:
         with self.lock:
             taken = self._by_name.get(name)
             if taken is not None:
-                raise bucket_taken(ours=taken.project == project)
+                is_ours = taken.project == project
+                raise ApiError(409, _TAKEN_BY_US if is_ours else _TAKEN, reason="conflict")
             now = self.now()
             self._by_name[name] = Bucket(
                 name=name,
@@ -315,7 +289,7 @@ class Buckets:
         """A bucket; 404 where there is none."""
         found = self._by_name.get(name)
         if found is None:
-            raise no_bucket()
+            raise ApiError(404, "The specified bucket does not exist.")
         return found
 
     def all(self) -> tuple[Bucket, ...]:
@@ -342,7 +316,7 @@ class Buckets:
             bucket = self.get(name)
             conditions.check(bucket.generation, bucket.metageneration)
             if bucket.live:
-                raise bucket_not_empty()
+                raise ApiError(409, "The bucket you tried to delete is not empty.", reason="conflict")
             del self._by_name[name]
 
     def generation(self) -> int:
@@ -379,7 +353,7 @@ class Objects:
         with self._lock:
             found = self.buckets.get(bucket).live.get(name)
         if found is None or generation not in (None, found.generation):
-            raise not_found(bucket, name)
+            raise ApiError(404, f"No such object: {bucket}/{name}")
         conditions.check(found.generation, found.metageneration, reading=True)
         return found
 
@@ -419,8 +393,6 @@ class Objects:
                 updated=now,
                 components=components,
             )
-            if name not in place.live:
-                insort(place.names, name)
             place.live[name] = new
         return new
 
@@ -454,9 +426,7 @@ class Objects:
         """Delete the object."""
         with self._lock:
             conditions.check(*_numbers(self.get(bucket, name, generation=generation)))
-            place = self.buckets.get(bucket)
-            del place.live[name]
-            del place.names[bisect_left(place.names, name)]
+            del self.buckets.get(bucket).live[name]
 
     def compose(
         self,
@@ -478,8 +448,8 @@ class Objects:
                 part.conditions.check(*_numbers(found))
                 draft.append_all(found.content)
                 components += max(1, found.components)
-            content = draft.finish(md5="")  # Google has no MD5 of composed objects
-            return self.put(bucket, name, content, fields, conditions=conditions, components=components)
+            draft.is_composed = True
+            return self.put(bucket, name, draft, fields, conditions=conditions, components=components)
 
     def copy(
         self,
@@ -495,21 +465,11 @@ class Objects:
             bucket, name, source.content, kept, conditions=conditions, components=source.components
         )
 
-    def move(self, source: Stored, name: str, conditions: Conditions = ANY) -> Stored:
-        """The object under another name of its bucket, in one step."""
-        with self._lock:
-            if name == source.name:
-                raise invalid("The source and the destination of a move are the same object.")
-            self.get(source.bucket, source.name, generation=source.generation)
-            new = self.copy(source, source.bucket, name, conditions=conditions)
-            self.delete(source.bucket, source.name)
-            return new
-
     def walk(self, bucket: str, start: str = "") -> list[Stored]:
         """The objects from `start` on, in order of their names, as they are at this moment."""
         with self._lock:
-            place = self.buckets.get(bucket)
-            return [place.live[name] for name in place.names[bisect_left(place.names, start) :]]
+            live = self.buckets.get(bucket).live
+            return [live[name] for name in sorted(live) if name >= start]  # the order of UTF-8, too
 
 
 def _check_name(name: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator.call import Call, Reply
-from gputrain_emulator.errors import Style
+from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.routes import Service
 from gputrain_emulator.storage import buckets, resources
 from gputrain_emulator.storage.buckets import (
@@ -16,7 +16,6 @@ from gputrain_emulator.storage.buckets import (
     Part,
     Stored,
     invalid,
-    no_bucket,
     not_carried_out,
     number,
     required,
@@ -85,7 +84,7 @@ def get_bucket(call: Call) -> dict[str, Any]:
     check(call)
     bucket = _buckets(call).get(call.params["bucket"])
     if number(call.query, "generation") not in (None, bucket.generation):
-        raise no_bucket()
+        raise ApiError(404, "The specified bucket does not exist.")
     conditions_of(call).check(bucket.generation, bucket.metageneration, reading=True)
     return bucket_resource(bucket, call.base_url)
 
@@ -229,17 +228,6 @@ def rewrite(call: Call) -> Answer:
 @SERVICE.method("storage.objects.copy", permission="storage.objects.create")
 def copy(call: Call) -> Answer:
     return object_resource(_copied(call), call.base_url)
-
-
-@SERVICE.method("storage.objects.move", permission="storage.objects.create")
-def move(call: Call) -> Answer:
-    check(call)
-    for permission in ("storage.objects.get", "storage.objects.delete"):
-        may(call, permission)
-    source = objects_of(call).get(call.params["bucket"], call.params["sourceObject"])
-    Conditions.of(call.query, "Source").check(source.generation, source.metageneration)
-    moved = objects_of(call).move(source, call.params["destinationObject"], conditions_of(call))
-    return object_resource(moved, call.base_url)
 
 
 def objects_of(call: Call) -> Objects:

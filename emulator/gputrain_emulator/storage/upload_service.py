@@ -52,13 +52,14 @@ def put_chunk(call: Call) -> Answer:
     with session.lock:
         if session.result is None:
             content_range = call.headers.get("content-range", "")
-            progress = storage.uploads.take(session, content_range, call.raw_body)
-            if progress.content is None:
-                done = {"Range": f"bytes=0-{progress.received - 1}"} if progress.received else {}
-                return Reply(status=308, headers=done)
-            check_hashes(progress.content, {**session.hashes, **header_hashes(call.headers)})
+            is_whole = storage.uploads.take(session, content_range, call.raw_body)
+            draft = session.draft
+            if draft is None or not is_whole:
+                received = {"Range": f"bytes=0-{draft.size - 1}"} if draft and draft.size else {}
+                return Reply(status=308, headers=received)
+            check_hashes(draft, {**session.hashes, **header_hashes(call.headers)})
             session.result = _write(
-                call, session.bucket, session.name, progress.content, session.fields, session.conditions
+                call, session.bucket, session.name, draft, session.fields, session.conditions
             )
             session.draft = None  # the object has the bytes now, and they go with it
         return session.result

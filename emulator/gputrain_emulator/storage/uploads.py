@@ -13,7 +13,7 @@ from typing import Any
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.folders import OwnFolder
 from gputrain_emulator.storage.buckets import Bucket, Conditions, Objects, invalid, not_carried_out
-from gputrain_emulator.storage.content import Content, Draft, Folder
+from gputrain_emulator.storage.content import Content, Folder
 from gputrain_emulator.world import World
 
 _BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^\s;]+))""")  # gcloud sends the single quotes
@@ -74,18 +74,10 @@ class Session:
     fields: Mapping[str, Any]
     conditions: Conditions
     hashes: Mapping[str, str]  # what the metadata said the bytes would be
-    draft: Draft | None
+    draft: Content | None
     """The bytes that came; None once the object is made or the upload given up: nothing keeps them then."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     result: dict[str, Any] | None = None  # what finished it, told again to whoever asks
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """Where a session stands after a request: `content` is there when it is whole."""
-
-    received: int
-    content: Content | None = None
 
 
 class Sessions:
@@ -94,7 +86,8 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
-        self._keep: list[int] = []
+        self.kept_of_next: list[int] = []
+        """Of the next chunk so many bytes are kept before a 503, as by a torn connection."""
 
     def start(self, session: Session) -> str:
         """Keep a session; returns its upload id."""
@@ -119,27 +112,22 @@ class Sessions:
         with session.lock:
             session.draft = None
 
-    def break_next_chunk(self, kept_bytes: int) -> None:
-        """Let the next chunk end in a 503 after `kept_bytes` of it, as a torn connection does."""
-        self._keep.append(kept_bytes)
-
-    def take(self, session: Session, content_range: str, body: bytes | memoryview) -> Progress:
-        """Add a chunk, or only tell how far the upload is; the caller holds `session.lock`."""
+    def take(self, session: Session, content_range: str, body: bytes | memoryview) -> bool:
+        """Add a chunk; whether the draft is whole now. The caller holds `session.lock`."""
         first, total = _read_range(content_range, body)
         draft = session.draft
         if draft is None:
             raise ApiError(499, "Client Closed Request", reason="clientClosedRequest")
         if first is not None and first <= draft.size:  # a gap adds nothing: the answer tells where to go on
             data = memoryview(body)[draft.size - first :]
-            if self._keep:
-                draft.append(_whole_chunks(draft.size, data[: self._keep.pop()]))
+            if self.kept_of_next:
+                draft.append(_whole_chunks(draft.size, data[: self.kept_of_next.pop()]))
                 raise ApiError(503, "Service Unavailable", reason="backendError")
             final = total is not None and first + len(body) >= total
             draft.append(data if final else _whole_chunks(draft.size, data))
         if total is not None and draft.size > total:
             raise invalid("Invalid request.  More bytes were received than the total size says.")
-        done = total is not None and draft.size == total
-        return Progress(received=draft.size, content=draft.finish() if done else None)
+        return draft.size == total
 
 
 def _whole_chunks(before: int, data: memoryview) -> memoryview:
@@ -189,7 +177,7 @@ class Storage:
 
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
-        self.uploads.break_next_chunk(kept_bytes)
+        self.uploads.kept_of_next.append(kept_bytes)
 
     def close(self) -> None:
         """Remove the folder; safe to call twice."""

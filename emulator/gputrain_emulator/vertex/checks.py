@@ -1,21 +1,22 @@
-"""What a custom job must satisfy before Vertex AI takes it, said in Google's words.
+"""What a custom job must satisfy before Vertex AI takes it, in Google's words.
 
-`check` looks at a CustomJob and at the little it must know of the project (`Place`), and raises
-the first fault as `InvalidJobError`. Faults of single fields come first and together, as the service lists
-them; then machines; then what lies outside of the request: service account, bucket, persistent resource.
-Wording: the observed texts of public threads where one was seen, otherwise the service's
-"List of found errors" form. Limits: aiplatform v1 protos (google-cloud-aiplatform 2.7.0).
+Faults of single fields come first and together, as the service lists them; then machines; then what lies
+outside of the request. Wording: the observed texts of public threads where one was seen, otherwise the
+service's "List of found errors" form. Limits: aiplatform v1 protos (google-cloud-aiplatform 2.7.0).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any
 
-from gputrain_emulator.messages import Record
+from gputrain_emulator.call import Call
+from gputrain_emulator.errors import ApiError, bad_request
+from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import machines
-from gputrain_emulator.vertex.machines import InvalidJobError
+from gputrain_emulator.vertex.machines import Json
+from gputrain_emulator.vertex.state import Vertex
 
 MAX_DISPLAY_NAME = 128
 MAX_ENV = 100
@@ -26,175 +27,153 @@ FLEX_START_MAX_S = 7 * 24 * 3600
 
 _KMS = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 _FORMS = (
-    ("service_account", re.compile(r"[^@\s]+@[^@\s]+"), "Invalid service account."),
-    ("network", re.compile(r"projects/[^/]+/global/networks/[^/]+"),
+    ("serviceAccount", "service_account", re.compile(r"[^@\s]+@[^@\s]+"), "Invalid service account."),
+    ("network", "network", re.compile(r"projects/[^/]+/global/networks/[^/]+"),
      "Invalid network. The format must be projects/{project}/global/networks/{network}."),
-    ("tensorboard", re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+"),
+    ("tensorboard", "tensorboard", re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+"),
      "Invalid resource name."),
 )  # fmt: skip
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/.*)?")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}")
 _LABEL_RULE = (
     "can only contain lowercase letters, numeric characters, underscores and dashes. "
     "International characters are allowed."
 )
+_MISSING = "Required field is not set."
+
+Faults = Iterator[tuple[str, str]]
 
 
-def listed(*faults: tuple[str, str]) -> InvalidJobError:
+def listed(*faults: tuple[str, str]) -> ApiError:
     """One refusal for all faults of single fields, in the service's own form."""
     lines = (f"{at}.Field: {field}; Message: {why}\t" for at, (field, why) in enumerate(faults, 1))
-    return InvalidJobError("List of found errors:\t" + "".join(lines), fields=faults)
+    return ApiError(400, "List of found errors:\t" + "".join(lines), details=bad_request(faults).details)
 
 
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}")
+def precondition(message: str) -> ApiError:
+    return ApiError(400, message, canonical="FAILED_PRECONDITION")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """What the checks must know of the project and region."""
-
-    region: str
-    may_act_as: Callable[[str], bool]
-    bucket_location: Callable[[str], str | None]  # None: no such bucket
-    has_persistent_resource: Callable[[str], bool]
+def seconds(duration: str) -> float:
+    """Seconds of a duration as JSON has it, 0 where there is none."""
+    return float(duration.removesuffix("s") or 0)
 
 
-def check(job: Record, place: Place) -> None:
-    """Raise the first fault of a CustomJob; return when it may be created.
-
-    Raises:
-        InvalidJobError: with the message, the fields and the kind of refusal.
-    """
-    faults = tuple(_field_faults(job))
+def check(call: Call, region: str) -> None:
+    """400 for the first fault of the CustomJob that a call creates."""
+    vertex, spec = call.world.part(Vertex), call.body.get("jobSpec", {})
+    faults = tuple(_field_faults(call.body))
     if faults:
         raise listed(*faults)
-    spec = job.job_spec
-    if spec.persistent_resource_id:
-        _check_persistent_resource(spec, place)
-    else:
-        machines.check(spec, place.region)
-    _check_outside(spec, place)
+    resource = spec.get("persistentResourceId")
+    if not resource:
+        machines.check(spec, region)
+    elif (call.owner.id, region, resource) not in vertex.persistent_resources:
+        raise precondition(f"Persistent resource {resource} is not found.")
+    account = spec.get("serviceAccount")
+    if account in vertex.forbidden_accounts or (account and not call.caller.may("iam.serviceAccounts.actAs")):
+        sentence = f"You do not have permission to act as service_account: {account}. (or it may not exist)."
+        raise ApiError(400, sentence)
+    output = _BUCKET.fullmatch(_output(spec))
+    if output:
+        _check_bucket(call, f"gs://{output[1]}", output[1], region)
 
 
-def _field_faults(job: Record) -> Iterator[tuple[str, str]]:
-    if not job.display_name:
-        yield "display_name", "Required field is not set."
-    elif len(job.display_name) > MAX_DISPLAY_NAME:
+def _check_bucket(call: Call, shown: str, bucket: str, region: str) -> None:
+    location = call.world.part(Storage).location(bucket)
+    if location is None:
+        raise precondition(f"The Cloud Storage bucket of {shown} does not exist.")
+    if location.lower() != region:
+        raise precondition(
+            f"The Cloud Storage bucket of {shown} is in location {location.lower()}. "
+            f"It must be in the same regional location as the service location {region}."
+        )
+
+
+def _output(spec: Json) -> str:
+    return str(spec.get("baseOutputDirectory", {}).get("outputUriPrefix", ""))
+
+
+def _field_faults(job: Json) -> Faults:
+    name = job.get("displayName", "")
+    if not name:
+        yield "display_name", _MISSING
+    elif len(name) > MAX_DISPLAY_NAME:
         yield "display_name", f"Length must be less than or equal to {MAX_DISPLAY_NAME}."
-    yield from _label_faults(job.labels)
-    if job.encryption_spec.kms_key_name and not _KMS.fullmatch(job.encryption_spec.kms_key_name):
+    yield from _label_faults(job.get("labels", {}))
+    key = job.get("encryptionSpec", {}).get("kmsKeyName")
+    if key and not _KMS.fullmatch(key):
         yield "encryption_spec.kms_key_name", "Invalid resource name."
-    yield from _spec_faults(job.job_spec)
+    if "jobSpec" not in job:
+        yield "job_spec", _MISSING
+    else:
+        yield from _spec_faults(job["jobSpec"])
 
 
-def _label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _label_faults(labels: dict[str, str]) -> Faults:
     if len(labels) > MAX_LABELS:
         yield "labels", f"The number of labels must be less than or equal to {MAX_LABELS}."
-    for key, value in labels.items():
-        for what, text in (("key", key), ("value", value)):
-            if what == "key" and not text:
-                yield "labels", "Label keys must not be empty."
-            elif len(text) > MAX_LABEL:
-                yield "labels", f'Label {what} "{text}" must be no longer than {MAX_LABEL} characters.'
-            elif not all(_label_character(c) for c in text):
-                yield "labels", f'Label {what} "{text}" {_LABEL_RULE}'
+    if "" in labels:
+        yield "labels", "Label keys must not be empty."
+    for what, text in [one for pair in labels.items() for one in zip(("key", "value"), pair)]:
+        if len(text) > MAX_LABEL:
+            yield "labels", f'Label {what} "{text}" must be no longer than {MAX_LABEL} characters.'
+        elif not all(c in "_-" or (c.isalpha() and c == c.lower()) or c.isdigit() for c in text):
+            yield "labels", f'Label {what} "{text}" {_LABEL_RULE}'
 
 
-def _label_character(c: str) -> bool:
-    if c in "_-":
-        return True
-    return (c.isalpha() and c == c.lower()) or c.isdigit()
-
-
-def _spec_faults(spec: Record) -> Iterator[tuple[str, str]]:
-    pools = spec.worker_pool_specs
+def _spec_faults(spec: Json) -> Faults:
+    pools = spec.get("workerPoolSpecs", ())
     if not pools:
-        yield "job_spec.worker_pool_specs", "Required field is not set."
+        yield "job_spec.worker_pool_specs", _MISSING
     if len(pools) > MAX_POOLS:
         yield "job_spec.worker_pool_specs", f"At most {MAX_POOLS} worker pools are allowed."
     for at, pool in enumerate(pools):
-        if at == 0 or not pool.is_empty():
-            yield from _pool_faults(pool, at, f"job_spec.worker_pool_specs[{at}]", spec)
-    for name, pattern, why in _FORMS:
-        value = getattr(spec, name)
-        if value and not pattern.fullmatch(value):
-            yield f"job_spec.{name}", why
-    if spec.tensorboard and not spec.service_account:
+        if at == 0 or any(pool.values()):
+            for field, why in _pool_faults(pool, at, spec):
+                yield f"job_spec.worker_pool_specs[{at}].{field}", why
+    for json, field, pattern, why in _FORMS:
+        if spec.get(json) and not pattern.fullmatch(spec[json]):
+            yield f"job_spec.{field}", why
+    if spec.get("tensorboard") and not spec.get("serviceAccount"):
         yield "job_spec.service_account", "Service account must be set when tensorboard is specified."
-    output = spec.base_output_directory.output_uri_prefix
-    if output and not _BUCKET.fullmatch(output):
+    if _output(spec) and not _BUCKET.fullmatch(_output(spec)):
         yield "job_spec.base_output_directory.output_uri_prefix", "Invalid Cloud Storage URI."
-    yield from _scheduling_faults(spec.scheduling)
+    for field, why in _scheduling_faults(spec.get("scheduling", {})):
+        yield f"job_spec.scheduling.{field}", why
 
 
-def _pool_faults(pool: Record, at: int, where: str, spec: Record) -> Iterator[tuple[str, str]]:
-    if at == 0 and pool.replica_count != 1:
-        yield f"{where}.replica_count", "The replica count of the first worker pool must be 1."
-    elif pool.replica_count < 1:
-        yield f"{where}.replica_count", "The replica count must be greater than or equal to 1."
-    if not spec.persistent_resource_id and not pool.machine_spec.machine_type:
-        yield f"{where}.machine_spec.machine_type", "Required field is not set."
-    task = pool.one_of("task")
-    if not task:
-        yield f"{where}.task", "Required field is not set."
-    elif task == "container_spec":
-        if not pool.container_spec.image_uri:
-            yield f"{where}.container_spec.image_uri", "Required field is not set."
-        elif not _IMAGE.fullmatch(pool.container_spec.image_uri):
-            yield f"{where}.container_spec.image_uri", "The image URI is malformed."
-        yield from _env_faults(pool.container_spec.env, f"{where}.container_spec.env")
+def _pool_faults(pool: Json, at: int, spec: Json) -> Faults:
+    replicas = int(pool.get("replicaCount", 0))
+    if at == 0 and replicas != 1:
+        yield "replica_count", "The replica count of the first worker pool must be 1."
+    elif replicas < 1:
+        yield "replica_count", "The replica count must be greater than or equal to 1."
+    if not spec.get("persistentResourceId") and not pool.get("machineSpec", {}).get("machineType"):
+        yield "machine_spec.machine_type", _MISSING
+    if "containerSpec" not in pool:
+        yield "task", _MISSING
+        return
+    image, variables = (pool["containerSpec"].get(name) for name in ("imageUri", "env"))
+    if not image or not _IMAGE.fullmatch(image):
+        yield "container_spec.image_uri", "The image URI is malformed." if image else _MISSING
+    if len(variables or ()) > MAX_ENV:
+        yield "container_spec.env", f"At most {MAX_ENV} environment variables are allowed."
+    for number, variable in enumerate(variables or ()):
+        name: Any = variable.get("name")
+        if not name or not _ENV_NAME.fullmatch(name):
+            why = "Environment variable names must be valid C identifiers." if name else _MISSING
+            yield f"container_spec.env[{number}].name", why
 
 
-def _env_faults(env: Sequence[Record], where: str) -> Iterator[tuple[str, str]]:
-    if len(env) > MAX_ENV:
-        yield where, f"At most {MAX_ENV} environment variables are allowed."
-    for at, variable in enumerate(env):
-        if not variable.name:
-            yield f"{where}[{at}].name", "Required field is not set."
-        elif not _ENV_NAME.fullmatch(variable.name):
-            yield f"{where}[{at}].name", "Environment variable names must be valid C identifiers."
-
-
-def _scheduling_faults(scheduling: Record) -> Iterator[tuple[str, str]]:
-    for name in ("timeout", "max_wait_duration"):
-        if getattr(scheduling, name) < 0:
-            yield f"job_spec.scheduling.{name}", "The duration must not be negative."
-    flex = scheduling.strategy == machines.FLEX_START
-    if scheduling.has("max_wait_duration") and not flex:
-        yield (
-            "job_spec.scheduling.max_wait_duration",
-            "max_wait_duration can only be set when the scheduling strategy is FLEX_START.",
-        )
-    if flex and int(scheduling.timeout) > FLEX_START_MAX_S:
-        yield "job_spec.scheduling.timeout", "The timeout must be at most 7 days for strategy FLEX_START."
-
-
-def _check_persistent_resource(spec: Record, place: Place) -> None:
-    name = spec.persistent_resource_id
-    if not place.has_persistent_resource(name):
-        raise InvalidJobError(f"Persistent resource {name} is not found.", precondition=True)
-
-
-def _check_outside(spec: Record, place: Place) -> None:
-    account = spec.service_account
-    if account and not place.may_act_as(account):
-        raise InvalidJobError(
-            f"You do not have permission to act as service_account: {account}. (or it may not exist)."
-        )
-    output = spec.base_output_directory.output_uri_prefix
-    if output:
-        _check_bucket(output, place)
-
-
-def _check_bucket(uri: str, place: Place) -> None:
-    found = _BUCKET.fullmatch(uri)
-    bucket = found.group(1) if found else uri
-    location = place.bucket_location(bucket)
-    if location is None:
-        raise InvalidJobError(f"The Cloud Storage bucket of gs://{bucket} does not exist.", precondition=True)
-    if location.lower() != place.region:
-        raise InvalidJobError(
-            f"The Cloud Storage bucket of gs://{bucket} is in location {location.lower()}. "
-            f"It must be in the same regional location as the service location {place.region}.",
-            precondition=True,
-        )
+def _scheduling_faults(scheduling: Json) -> Faults:
+    is_flex = scheduling.get("strategy") == "FLEX_START"
+    for json, field in (("timeout", "timeout"), ("maxWaitDuration", "max_wait_duration")):
+        if seconds(scheduling.get(json, "")) < 0:
+            yield field, "The duration must not be negative."
+    if "maxWaitDuration" in scheduling and not is_flex:
+        sentence = "max_wait_duration can only be set when the scheduling strategy is FLEX_START."
+        yield "max_wait_duration", sentence
+    if is_flex and seconds(scheduling.get("timeout", "")) > FLEX_START_MAX_S:
+        yield "timeout", "The timeout must be at most 7 days for strategy FLEX_START."

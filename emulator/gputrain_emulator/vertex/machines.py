@@ -1,151 +1,137 @@
-"""The machine half of the checks: type, accelerator, count, strategy, reservation and disk of every pool."""
+"""Worker pools: the machines that Vertex AI places, and what a job of them charges. Specs are JSON."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
-from gputrain_emulator.messages import Record
+from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex import offers
 
-SPOT: Final = "SPOT"
-LOW_COST: Final = "LOW_COST"
-FLEX_START: Final = "FLEX_START"
+Json = dict[str, Any]
 
-_NO_ACCELERATOR = "ACCELERATOR_TYPE_UNSPECIFIED"
+PREEMPTIBLE = ("SPOT", "LOW_COST", "FLEX_START")
 _RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
 _DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
-_MIN_DISK_GB = 100
-_MAX_DISK_GB = 64_000
+_DISK_GB = 100, 64_000
 
 
-class InvalidJobError(ValueError):
-    """The request is refused; `precondition` tells FAILED_PRECONDITION from INVALID_ARGUMENT."""
-
-    def __init__(
-        self, message: str, *, fields: tuple[tuple[str, str], ...] = (), precondition: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.fields = fields
-        self.precondition = precondition
+def pools(spec: Json) -> list[Json]:
+    """The worker pools of a job that say anything."""
+    return [pool for pool in spec.get("workerPoolSpecs", ()) if any(pool.values())]
 
 
-def check(spec: Record, region: str) -> None:
-    """Raise `InvalidJobError` for the first pool that Vertex AI would not place in the region."""
-    strategy = spec.scheduling.strategy
-    pools = [pool for pool in spec.worker_pool_specs if not pool.is_empty()]
-    for pool in pools:
-        _check_machine(pool.machine_spec, region)
-        _check_strategy(pool.machine_spec, strategy)
-        _check_reservation(pool.machine_spec, strategy)
-        _check_disk(pool.disk_spec, pool.machine_spec)
-    if strategy == FLEX_START and len({_shape(pool.machine_spec) for pool in pools}) > 1:
-        raise InvalidJobError("All worker pools must have the same machine spec when strategy is FLEX_START.")
+def strategy(spec: Json) -> str:
+    return str(spec.get("scheduling", {}).get("strategy", ""))
 
 
-def accelerator_name(machine: Record) -> str | None:
-    """The enum name of the pool's accelerator, None where there is none."""
-    return machine.accelerator_type if machine.accelerator_type != _NO_ACCELERATOR else None
+def placed(spec: Json) -> Iterator[tuple[Json, int]]:
+    """Machine and count of every pool that takes machines; none on a persistent resource."""
+    for pool in [] if spec.get("persistentResourceId") else pools(spec):
+        if pool.get("machineSpec", {}).get("machineType"):
+            yield pool["machineSpec"], int(pool.get("replicaCount", 0))
 
 
-def needs(spec: Record) -> Mapping[str, int]:
-    """What a job charges, by metric: accelerators and vCPUs; nothing on a persistent resource."""
-    strategy = spec.scheduling.strategy
-    preemptible = strategy in (SPOT, LOW_COST, FLEX_START)
-    sold = "FLEX_START" if strategy == FLEX_START else "SPOT" if preemptible else "STANDARD"
-    total: dict[str, int] = {}
-    if spec.persistent_resource_id:
-        return total
-    for pool in spec.worker_pool_specs:
-        if not pool.machine_spec.machine_type:
-            continue
-        machine, name = pool.machine_spec.machine_type, accelerator_name(pool.machine_spec)
-        charges = {offers.cpu_metric(machine, sold): offers.vcpus(machine)}
+def check(spec: Json, region: str) -> None:
+    """400 for the first pool that Vertex AI would not place in the region."""
+    chosen = strategy(spec)
+    for pool in pools(spec):
+        machine = pool.get("machineSpec", {})
+        _check_machine(machine, region)
+        _check_strategy(machine, chosen)
+        _check_reservation(machine, chosen)
+        _check_disk(pool.get("diskSpec", {}), machine)
+    shapes = {
+        tuple(machine.get(key) for key in ("machineType", "acceleratorType", "acceleratorCount"))
+        for machine, _ in placed(spec)
+    }
+    if chosen == "FLEX_START" and len(shapes) > 1:
+        raise ApiError(400, "All worker pools must have the same machine spec when strategy is FLEX_START.")
+
+
+def accelerator(machine: Json) -> str:
+    """The enum name of a machine's accelerator, "" where it has none."""
+    name = str(machine.get("acceleratorType", ""))
+    return "" if name == "ACCELERATOR_TYPE_UNSPECIFIED" else name
+
+
+def needs(spec: Json) -> Counter[str]:
+    """What a job charges, by metric: accelerators and vCPUs."""
+    chosen = strategy(spec)
+    sold = "FLEX_START" if chosen == "FLEX_START" else "SPOT" if chosen in PREEMPTIBLE else "STANDARD"
+    total: Counter[str] = Counter()
+    for machine, replicas in placed(spec):
+        kind, name = machine["machineType"], accelerator(machine)
+        total[offers.cpu_metric(kind, sold)] += offers.vcpus(kind) * replicas
         if name:
-            charges[offers.metric(name, preemptible=preemptible)] = pool.machine_spec.accelerator_count
-        for metric, one in charges.items():
-            if metric:
-                total[metric] = total.get(metric, 0) + one * pool.replica_count
+            metric = offers.metric(name, preemptible=chosen in PREEMPTIBLE)
+            total[metric] += machine.get("acceleratorCount", 0) * replicas
+    del total[""]
     return total
 
 
-def default_disk(machine: Record) -> str:
+def default_disk(machine: Json) -> str:
     """The boot disk type that a pool gets when it names none."""
-    name = accelerator_name(machine)
-    row = offers.ACCELERATORS.get(name) if name else None
+    row = offers.ACCELERATORS.get(accelerator(machine))
     return "hyperdisk-balanced" if row is not None and row.needs_hyperdisk else "pd-ssd"
 
 
-def _shape(machine: Record) -> tuple[str, str, int]:
-    return machine.machine_type, machine.accelerator_type, machine.accelerator_count
-
-
-def _check_machine(machine: Record, region: str) -> None:
-    kind, name, count = machine.machine_type, accelerator_name(machine), machine.accelerator_count
+def _check_machine(machine: Json, region: str) -> None:
+    kind, name, count = machine["machineType"], accelerator(machine), machine.get("acceleratorCount", 0)
     if not offers.offered(kind, region):
-        raise InvalidJobError(f'Machine type "{kind}" is not supported.')
+        raise ApiError(400, f'Machine type "{kind}" is not supported.')
     fixed = offers.FIXED_SHAPES.get(kind)
-    if name is None:
-        if fixed is None and not count:
-            return
-        if fixed is None:
-            raise InvalidJobError(
-                f'The accelerator count "{count}" is not allowed without an accelerator type.'
-            )
-        name = fixed[0]
-    allowed = offers.allowed_counts(kind, name)
-    row = offers.ACCELERATORS.get(name)
+    if fixed is None and not name:
+        if count:
+            sentence = f'The accelerator count "{count}" is not allowed without an accelerator type.'
+            raise ApiError(400, sentence)
+        return
+    wanted = name or (fixed or ("",))[0]
+    allowed, row = offers.allowed_counts(kind, wanted), offers.ACCELERATORS.get(wanted)
     if not allowed or row is None or region not in row.regions:
-        raise InvalidJobError(f'Accelerator "{name}" is not supported for machine type "{kind}".')
-    if count not in allowed or accelerator_name(machine) is None:
-        raise InvalidJobError(
+        raise ApiError(400, f'Accelerator "{wanted}" is not supported for machine type "{kind}".')
+    if count not in allowed or not name:
+        raise ApiError(
+            400,
             f'The accelerator count "{count}" is not allowed. The allowed numbers of accelerator '
-            f'"{name}" to use with machine type "{kind}" are: {list(allowed)}.'
+            f'"{wanted}" to use with machine type "{kind}" are: {list(allowed)}.',
         )
 
 
-def _check_strategy(machine: Record, strategy: str) -> None:
-    name = accelerator_name(machine)
-    row = offers.ACCELERATORS.get(name) if name else None
-    if strategy == FLEX_START and (row is None or not row.flex_start):
-        raise InvalidJobError(
-            f'Scheduling strategy FLEX_START is not supported for machine type "{machine.machine_type}".'
-        )
-    asked = machine.reservation_affinity.reservation_affinity_type
+def _check_strategy(machine: Json, chosen: str) -> None:
+    row, kind = offers.ACCELERATORS.get(accelerator(machine)), machine["machineType"]
+    if chosen == "FLEX_START" and (row is None or not row.flex_start):
+        raise ApiError(400, f'Scheduling strategy FLEX_START is not supported for machine type "{kind}".')
+    asked = machine.get("reservationAffinity", {}).get("reservationAffinityType")
     if row is not None and row.needs_reservation and asked != "SPECIFIC_RESERVATION":
-        raise InvalidJobError(f'Machine type "{machine.machine_type}" requires a specific reservation.')
+        raise ApiError(400, f'Machine type "{kind}" requires a specific reservation.')
 
 
-def _check_reservation(machine: Record, strategy: str) -> None:
-    affinity = machine.reservation_affinity
-    kind = affinity.reservation_affinity_type
+def _check_reservation(machine: Json, chosen: str) -> None:
+    affinity = machine.get("reservationAffinity", {})
+    kind, key, values = (affinity.get(name) for name in ("reservationAffinityType", "key", "values"))
     if kind == "SPECIFIC_RESERVATION":
-        if affinity.key != _RESERVATION_KEY or not affinity.values:
-            raise InvalidJobError(
-                f"Reservation affinity SPECIFIC_RESERVATION needs key {_RESERVATION_KEY} and its values."
-            )
-        if not all(_RESERVATION.fullmatch(value) for value in affinity.values):
-            raise InvalidJobError(
-                "Reservation names must have the form "
-                "projects/{project}/zones/{zone}/reservations/{reservation}."
-            )
-    elif affinity.key or affinity.values:
-        raise InvalidJobError("Reservation key and values may only be set with SPECIFIC_RESERVATION.")
-    consumes = kind in ("SPECIFIC_RESERVATION", "ANY_RESERVATION")
-    if consumes and strategy in (SPOT, LOW_COST, FLEX_START):
-        raise InvalidJobError("Reservations cannot be used with scheduling strategy SPOT or FLEX_START.")
+        if key != _RESERVATION_KEY or not values:
+            sentence = f"Reservation affinity {kind} needs key {_RESERVATION_KEY} and its values."
+            raise ApiError(400, sentence)
+        if not all(_RESERVATION.fullmatch(value) for value in values):
+            form = "projects/{project}/zones/{zone}/reservations/{reservation}"
+            raise ApiError(400, f"Reservation names must have the form {form}.")
+    elif key or values:
+        raise ApiError(400, "Reservation key and values may only be set with SPECIFIC_RESERVATION.")
+    if kind in ("SPECIFIC_RESERVATION", "ANY_RESERVATION") and chosen in PREEMPTIBLE:
+        raise ApiError(400, "Reservations cannot be used with scheduling strategy SPOT or FLEX_START.")
 
 
-def _check_disk(disk: Record, machine: Record) -> None:
-    kind, size = disk.boot_disk_type, disk.boot_disk_size_gb
+def _check_disk(disk: Json, machine: Json) -> None:
+    kind, size = disk.get("bootDiskType", ""), disk.get("bootDiskSizeGb", 0)
     if kind and kind not in _DISK_TYPES:
-        raise InvalidJobError(f'Boot disk type "{kind}" is not supported.')
+        raise ApiError(400, f'Boot disk type "{kind}" is not supported.')
     if kind.startswith("pd-") and default_disk(machine) == "hyperdisk-balanced":
-        raise InvalidJobError(
-            f'Boot disk type "{kind}" is not supported for machine type "{machine.machine_type}".'
-        )
-    if size and not _MIN_DISK_GB <= size <= _MAX_DISK_GB:
-        raise InvalidJobError(f"Boot disk size must be between {_MIN_DISK_GB} and {_MAX_DISK_GB} GB.")
+        name = machine["machineType"]
+        raise ApiError(400, f'Boot disk type "{kind}" is not supported for machine type "{name}".')
+    if size and not _DISK_GB[0] <= size <= _DISK_GB[1]:
+        raise ApiError(400, f"Boot disk size must be between {_DISK_GB[0]} and {_DISK_GB[1]} GB.")

@@ -1,24 +1,25 @@
-"""The handlers of `aiplatform.v1` that custom jobs need; gRPC and REST both end here."""
+"""The handlers of `aiplatform.v1` that custom jobs need."""
 
 from __future__ import annotations
 
+import copy
 import re
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
 
-from gputrain_emulator import messages, partial
+from gputrain_emulator import messages, partial, query
 from gputrain_emulator.call import Call
-from gputrain_emulator.clock import zulu_time
-from gputrain_emulator.errors import ApiError, Style, bad_request
-from gputrain_emulator.messages import Record
+from gputrain_emulator.clock import parse_time, zulu_time
+from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.query import ORDER, FilterError, Leaf, is_like
+from gputrain_emulator.quotas import Key
 from gputrain_emulator.rates import platform_rate_limited
 from gputrain_emulator.routes import Service
-from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import machines, offers
-from gputrain_emulator.vertex.checks import Place, check, listed
-from gputrain_emulator.vertex.listing import custom_job, matcher, page_of, picked, with_defaults
-from gputrain_emulator.vertex.machines import InvalidJobError
-from gputrain_emulator.vertex.state import Vertex
-from gputrain_emulator.vertex.states import TERMINAL, Ask, Job, needs_of
+from gputrain_emulator.vertex.checks import check, listed, precondition, seconds
+from gputrain_emulator.vertex.machines import Json
+from gputrain_emulator.vertex.state import Job, Vertex
+from gputrain_emulator.vertex.states import TERMINAL, Ask
 
 SERVICE = Service("aiplatform", Style.PLATFORM, is_tabled=True)
 
@@ -27,66 +28,70 @@ _NAME = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/customJobs/([^/]+))?")
 
 
 @SERVICE.method("aiplatform.customJobs.create", pool="aiplatform.job_writes")
-def create(call: Call) -> dict[str, Any]:
+def create(call: Call) -> Json:
     vertex, region = call.world.part(Vertex), _region(call)
     _count_request(call, region)
-    if "jobSpec" not in call.body:
-        raise _refusal(listed(("job_spec", "Required field is not set.")))
-    if any("pythonPackageSpec" in pool for pool in call.body["jobSpec"].get("workerPoolSpecs", ())):
+    spec = call.body.get("jobSpec", {})
+    if any("pythonPackageSpec" in pool for pool in spec.get("workerPoolSpecs", ())):
         raise ApiError.unimplemented("aiplatform.customJobs.create with a pythonPackageSpec")
-    message = Record(messages.message("google.cloud.aiplatform.v1.CustomJob"), call.body)
-    try:
-        check(message, _place(call, region))
-    except InvalidJobError as error:
-        raise _refusal(error) from None
-    needs = needs_of(call.owner.id, region, machines.needs(message.job_spec))
-    vertex.shares.check(needs, vertex.settings.over_quota)
+    check(call, region)
+    needs = tuple(
+        (Key(project=call.owner.id, metric=metric, region=region), float(amount))
+        for metric, amount in machines.needs(spec).items()
+    )
+    vertex.check_quota(needs)
+    count: Counter[str] = Counter()
+    for machine, replicas in machines.placed(spec):
+        count[machine["machineType"]] += replicas
     job = vertex.create(
         call.owner,
         region,
-        with_defaults(call.body, message),
-        _ask(message.job_spec),
+        _with_defaults(call.body),
+        _ask(spec),
         caller=call.caller.email,
         needs=needs,
-        machines=_machines(message.job_spec),
+        machines=count,
     )
-    return custom_job(job, call.world.clock.now())
+    return _shown(job, call.world.clock.now())
 
 
 @SERVICE.method("aiplatform.customJobs.get", pool="aiplatform.requests")
-def get(call: Call) -> dict[str, Any]:
-    return custom_job(_job(call), call.world.clock.now())
+def get(call: Call) -> Json:
+    return _shown(_job(call), call.world.clock.now())
 
 
 @SERVICE.method("aiplatform.customJobs.list", pool="aiplatform.requests")
-def list_jobs(call: Call) -> dict[str, Any]:
-    region = _region(call)
-    now = call.world.clock.now()
-    wanted = matcher(call.query.get("filter", ""))
-    size = int(call.query.get("pageSize", 0))
+def list_jobs(call: Call) -> Json:
+    """Newest first; a token is the serial of the last job shown, so that new jobs move no page."""
+    region, now = _region(call), call.world.clock.now()
+    wanted = _matcher(call.query.get("filter", ""))
+    size, token = int(call.query.get("pageSize", 0)), call.query.get("pageToken", "")
     if size < 0:
-        raise _refusal(listed(("page_size", "Must be greater than or equal to 0.")))
-    mask = call.query.get("readMask", "")
-    partial.check_tree(
-        messages.message("google.cloud.aiplatform.v1.CustomJob"),
-        partial.parse(mask.replace(" ", "").replace(".", "/")),
-    )
+        raise listed(("page_size", "Must be greater than or equal to 0."))
+    if token and not re.fullmatch("[0-9]{1,12}", token):
+        raise ApiError(400, "The page token is invalid.")
+    mask = call.query.get("readMask", "").replace(" ", "").replace(".", "/")
+    partial.check_tree(messages.message("google.cloud.aiplatform.v1.CustomJob"), partial.parse(mask))
     seen = [
         job
-        for job in call.world.part(Vertex).of(call.owner, region)
-        if not (call.stale_s and job.life.created > now - call.stale_s) and wanted(job)
+        for job in reversed(call.world.part(Vertex).jobs.values())
+        if (job.project, job.region) == (call.owner, region)
+        and not (call.stale_s and job.life.created > now - call.stale_s)
+        and (not token or job.serial < int(token))
+        and wanted(job)
     ]
-    jobs, token = page_of(seen, size, call.query.get("pageToken", ""))
-    shown = [picked(custom_job(job, now), mask) for job in jobs]
-    return {**({"customJobs": shown} if shown else {}), **({"nextPageToken": token} if token else {})}
+    size = min(size or MAX_PAGE, MAX_PAGE)
+    shown = [_picked(_shown(job, now), mask) for job in seen[:size]]
+    more = {"nextPageToken": str(seen[size - 1].serial)} if len(seen) > size else {}
+    return {**({"customJobs": shown} if shown else {}), **more}
 
 
 @SERVICE.method("aiplatform.customJobs.cancel", pool="aiplatform.requests")
-def cancel(call: Call) -> dict[str, Any]:
+def cancel(call: Call) -> Json:
     vertex, job = call.world.part(Vertex), _job(call)
     if job.life.state in TERMINAL:
         if vertex.settings.refuse_cancel_of_ended:
-            raise _precondition(f"The CustomJob {job.name} is in state {job.life.state.value}.")
+            raise precondition(f"The CustomJob {job.name} is in state {job.life.state.value}.")
         return {}
     call.world.ledger.write("cancel", job.name, caller=call.caller.email)
     vertex.cancel(job)
@@ -94,11 +99,11 @@ def cancel(call: Call) -> dict[str, Any]:
 
 
 @SERVICE.method("aiplatform.customJobs.delete", pool="aiplatform.job_writes")
-def delete(call: Call) -> dict[str, Any]:
+def delete(call: Call) -> Json:
     vertex, job = call.world.part(Vertex), _job(call)
     _count_request(call, job.region)
     if job.life.state not in TERMINAL:
-        raise _precondition(
+        raise precondition(
             f"The CustomJob {job.name} is in state {job.life.state.value}. Only jobs that have ended can be "
             "deleted; cancel it first."
         )
@@ -106,35 +111,27 @@ def delete(call: Call) -> dict[str, Any]:
     call.world.ledger.write("delete", job.name, caller=call.caller.email)
     now = zulu_time(call.world.clock.now())
     name = f"projects/{job.project.number}/locations/{job.region}/operations/{call.world.new_id()}"
-    operation = {
-        "name": name,
-        "metadata": {
-            "@type": "type.googleapis.com/google.cloud.aiplatform.v1.DeleteOperationMetadata",
-            "genericMetadata": {"createTime": now, "updateTime": now},
-        },
-    }
-    vertex.operations[name] = {
-        **operation,
-        "done": True,
-        "response": {"@type": "type.googleapis.com/google.protobuf.Empty"},
-    }
+    kind = "type.googleapis.com/google.cloud.aiplatform.v1.DeleteOperationMetadata"
+    metadata = {"@type": kind, "genericMetadata": {"createTime": now, "updateTime": now}}
+    operation = {"name": name, "metadata": metadata}
+    empty = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+    vertex.operations[name] = {**operation, "done": True, "response": empty}
     return operation
 
 
 @SERVICE.method("aiplatform.operations.get", permission="-")
 @SERVICE.method("aiplatform.operations.wait", permission="-")
-def get_operation(call: Call) -> dict[str, Any]:
+def get_operation(call: Call) -> Json:
     name = call.params["name"]
-    ident = name.rpartition("/")[2]
-    found = call.world.part(Vertex).operations
-    for known, operation in found.items():
-        if known.rpartition("/")[2] == ident and known.startswith(f"projects/{call.owner.number}/"):
+    for known, operation in call.world.part(Vertex).operations.items():
+        is_ours = known.startswith(f"projects/{call.owner.number}/")
+        if is_ours and known.rpartition("/")[2] == name.rpartition("/")[2]:
             return operation
     raise ApiError(404, f"Operation {name} is not found.")
 
 
 @SERVICE.method("aiplatform.tensorboards.get", pool="aiplatform.requests")
-def get_tensorboard(call: Call) -> dict[str, Any]:
+def get_tensorboard(call: Call) -> Json:
     name = call.params["name"]
     shown = call.world.part(Vertex).tensorboards.get(name)
     if shown is None:
@@ -164,52 +161,101 @@ def _count_request(call: Call, region: str) -> None:
         raise platform_rate_limited("aiplatform", "aiplatform.requests", call.owner.number)
 
 
-def _place(call: Call, region: str) -> Place:
-    vertex, storage = call.world.part(Vertex), call.world.part(Storage)
-    return Place(
-        region=region,
-        may_act_as=lambda account: (
-            account not in vertex.forbidden_accounts and call.caller.may("iam.serviceAccounts.actAs")
-        ),
-        bucket_location=storage.location,
-        has_persistent_resource=lambda name: (call.owner.id, region, name) in vertex.persistent_resources,
-    )
-
-
-def _ask(spec: Record) -> Ask:
-    scheduling = spec.scheduling
-    strategy = scheduling.strategy
+def _ask(spec: Json) -> Ask:
+    scheduling, strategy = spec.get("scheduling", {}), machines.strategy(spec)
+    wait = scheduling.get("maxWaitDuration")
     return Ask(
         replicas=tuple(
             f"workerpool{at}-{index}"
-            for at, pool in enumerate(spec.worker_pool_specs)
-            for index in range(pool.replica_count)
+            for at, pool in enumerate(spec["workerPoolSpecs"])
+            for index in range(int(pool.get("replicaCount", 0)))
         ),
-        spot=strategy in (machines.SPOT, machines.LOW_COST),
-        flex_start=strategy == machines.FLEX_START,
-        timeout_s=scheduling.timeout or None,
-        max_wait_s=scheduling.max_wait_duration if scheduling.has("max_wait_duration") else None,
-        restart_job_on_worker_restart=scheduling.restart_job_on_worker_restart,
-        disable_retries=scheduling.disable_retries,
+        spot=strategy in ("SPOT", "LOW_COST"),
+        flex_start=strategy == "FLEX_START",
+        timeout_s=seconds(scheduling.get("timeout", "")) or None,
+        max_wait_s=None if wait is None else seconds(wait),
+        restart_job_on_worker_restart=scheduling.get("restartJobOnWorkerRestart", False),
+        disable_retries=scheduling.get("disableRetries", False),
     )
 
 
-def _machines(spec: Record) -> dict[str, int]:
-    found: dict[str, int] = {}
-    if not spec.persistent_resource_id:
-        for pool in spec.worker_pool_specs:
-            kind = pool.machine_spec.machine_type
-            if kind:
-                found[kind] = found.get(kind, 0) + pool.replica_count
-    return found
+_OUTPUT_ONLY = ("name", "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris")
 
 
-def _refusal(error: InvalidJobError) -> ApiError:
-    if error.precondition:
-        return _precondition(error.message)
-    details = bad_request(error.fields).details if error.fields else ()
-    return ApiError(400, error.message, details=details)
+def _with_defaults(body: Json) -> Json:
+    """The request's job with the service's defaults: the disk of every pool, output fields dropped."""
+    document = copy.deepcopy({key: value for key, value in body.items() if key not in _OUTPUT_ONLY})
+    for pool in document["jobSpec"].get("workerPoolSpecs", ()):
+        machine = pool.get("machineSpec", {})
+        if machine.get("machineType"):
+            usual = {"bootDiskType": machines.default_disk(machine), "bootDiskSizeGb": 100}
+            pool["diskSpec"] = {**usual, **pool.get("diskSpec", {})}
+    return document
 
 
-def _precondition(message: str) -> ApiError:
-    return ApiError(400, message, canonical="FAILED_PRECONDITION")
+def _shown(job: Job, now: float) -> Json:
+    """The CustomJob as a reader sees it at `now`."""
+    state, error = job.life.state.value, job.life.visible_error(now)
+    shown = {"name": job.name, **job.document, "state": state}
+    shown.update({name: zulu_time(when) for name, when in job.times().items()})
+    if state == "JOB_STATE_RUNNING" and shown["jobSpec"].get("enableWebAccess"):
+        host = f"{job.id}-dot-us-central1.aiplatform-training.googleusercontent.com"
+        shown["webAccessUris"] = {"workerpool0-0": f"https://{host}"}
+    if error is not None:
+        shown["error"] = {"code": error.code, "message": error.message}
+    return shown
+
+
+def _picked(document: Json, mask: str) -> Json:
+    """Only the top-level fields that a read mask names; an empty one or `*` names them all."""
+    wanted = {messages.camel(name.partition("/")[0]) for name in mask.split(",") if name}
+    is_all = not wanted or "*" in wanted
+    return document if is_all else {key: value for key, value in document.items() if key in wanted}
+
+
+MAX_PAGE = 100
+_EQUAL = ("=", "!=")
+_OPERATORS = {
+    "displayName": (*_EQUAL, ":"), "state": _EQUAL, "labels": (*_EQUAL, ":"),
+    **dict.fromkeys(("createTime", "updateTime", "startTime", "endTime"), (*_EQUAL, "<", "<=", ">", ">=")),
+}  # fmt: skip
+
+
+def _matcher(text: str) -> Callable[[Job], bool]:
+    """A test of jobs; raises ApiError 400 for what the list filter does not support."""
+    try:
+        return query.compiled(text, _leaf)
+    except FilterError as error:
+        raise ApiError(400, f"Invalid filter: {error}. Filter: {text}") from None
+
+
+def _leaf(leaf: Leaf) -> Callable[[Job], bool]:
+    name = messages.camel(leaf.path[0])
+    if name not in _OPERATORS or (name != "labels" and len(leaf.path) > 1):
+        raise FilterError(f"unsupported field '{'.'.join(leaf.path)}'")
+    if leaf.operator not in _OPERATORS[name]:
+        raise FilterError(f"unsupported operator '{leaf.operator}' for field '{leaf.path[0]}'")
+    if name == "labels":
+        return lambda job: _label(leaf, job.document.get("labels", {}))
+    if name == "state":
+        return lambda job: ORDER[leaf.operator](job.life.state.value, leaf.value)
+    if name == "displayName":
+        return lambda job: _text(leaf, str(job.document["displayName"]))
+    try:
+        wanted = parse_time(leaf.value)
+    except ValueError:
+        raise FilterError(f"invalid RFC 3339 time '{leaf.value}'") from None
+    return lambda job: (when := job.times().get(name)) is not None and ORDER[leaf.operator](when, wanted)
+
+
+def _label(leaf: Leaf, labels: dict[str, str]) -> bool:
+    if len(leaf.path) == 1:  # labels:key
+        return leaf.operator == ":" and leaf.value in labels
+    value = labels.get(".".join(leaf.path[1:]))
+    if value is None:
+        return leaf.operator == "!="
+    return (leaf.operator, leaf.value) == (":", "*") or _text(leaf, value)
+
+
+def _text(leaf: Leaf, value: str) -> bool:
+    return is_like(value, leaf.value) if leaf.operator == ":" else ORDER[leaf.operator](value, leaf.value)
