@@ -261,9 +261,19 @@ def _list(call: Call) -> Json:
     return numbered(call, "quotaPreferences", found, default=200, most=1000)
 
 
+def _name(call: Call) -> str:
+    return f"projects/{call.owner.number}/locations/global/quotaPreferences/{call.params['preference']}"
+
+
+def _get(call: Call) -> Json:
+    found = call.world.part(Preferences).kept.get(_name(call))
+    if found is None:
+        raise ApiError(404, f"Resource '{_name(call)}' was not found")
+    return found
+
+
 def _patch(call: Call) -> Json:
-    wish, preferences = dict(call.body), call.world.part(Preferences)
-    name = f"projects/{call.owner.number}/locations/global/quotaPreferences/{call.params['preference']}"
+    wish, preferences, name = dict(call.body), call.world.part(Preferences), _name(call)
     old = preferences.kept.get(name)
     if old is None and not call.query.get("allowMissing"):
         raise ApiError(404, f"Resource '{name}' was not found")
@@ -286,6 +296,7 @@ _ROUTES: tuple[tuple[str, str, str, str, str, Handler], ...] = (
     ("GET", "services/{service}/quotaInfos", "quotaInfos.list", "quotas.get", _PAGED, _list_infos),
     ("GET", "services/{service}/quotaInfos/{quota}", "quotaInfos.get", "quotas.get", "", _get_info),
     ("GET", "quotaPreferences", "quotaPreferences.list", "quotas.get", _PAGED, _list),
+    ("GET", "quotaPreferences/{preference}", "quotaPreferences.get", "quotas.get", "", _get),
     ("PATCH", "quotaPreferences/{preference}", "quotaPreferences.patch", "quotas.update",
      "update_mask:string allow_missing:bool", _patch),
 )  # fmt: skip
