@@ -1,6 +1,7 @@
 """Imports run down only, and packages of one layer do not import each other."""
 
 import sys
+from graphlib import TopologicalSorter
 
 from tests.house.source import EMULATOR, imports
 
@@ -95,3 +96,16 @@ def test_a_package_imports_only_the_distributions_that_it_may():
 def test_the_emulator_shares_nothing_with_the_product():
     found = [(module, *one) for module, ones in imports(EMULATOR).items() for one in ones]
     assert not [one for one in found if one[1].partition(".")[0] == "gputrain"]
+
+
+def needs():
+    """Module -> those it imports but for types, without the ``__init__`` of its own package."""
+    found = {module: {name for name, _ in ones} for module, ones in imports(for_types=False).items()}
+    return {
+        module: {one for one in names if one in found and not f"{module}.".startswith(f"{one}.")}
+        for module, names in found.items()
+    }
+
+
+def test_there_are_no_circles():
+    TopologicalSorter(needs()).prepare()

@@ -9,13 +9,16 @@ from gputrain.planning import candidates
 from tests.market import supply
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]
+SOLD = sorted({f"{shape.gpu.kind}:{shape.gpu_count}" for shape in catalog.shapes()})
 SERVICES = list(Service)
 EVERY_MODEL = list(ProvisioningModel)
 
 specs = st.fixed_dictionaries(
     {
         "gpu": st.lists(
-            st.builds("{}:{}".format, st.sampled_from(KINDS), st.integers(1, 17)), min_size=1, max_size=3
+            st.sampled_from(SOLD) | st.builds("{}:{}".format, st.sampled_from(KINDS), st.integers(1, 17)),
+            min_size=1,
+            max_size=3,
         ),
         "num_nodes": st.integers(1, 64),
         "provisioning_model": st.lists(st.sampled_from(EVERY_MODEL), unique=True, max_size=4),

@@ -411,7 +411,7 @@ FAULTS = (
         text="        return not other\n",
         instead="        return True\n",
         caught_by=(
-            "tests/unit/vertex/test_vertex_elsewhere.py::test_a_process_with_another_account_makes_nothing_and_says_with_which_it_would",
+            "tests/unit/vertex/test_vertex_observe.py::test_a_process_with_another_account_makes_nothing_and_says_with_which_it_would",
         ),
     ),
     Plant(

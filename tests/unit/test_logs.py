@@ -3,7 +3,12 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from gputrain import Local, RequestError, SpecError, Trainer, TransientError
+from gputrain.backends.base import LogLine
 from gputrain.job import logs
+from gputrain.job.result import ended, silent_for
+from gputrain.jobstore import JobRef
+from gputrain.lifecycle import Failure, State
+from tests.each import each
 
 SPEAKS = """
 import os, sys
@@ -86,3 +91,41 @@ def test_metric_lines_are_left_out_unless_wanted_and_the_tail_counts_what_it_ret
 def test_a_rank_that_does_not_exist_is_refused_with_those_that_do(spoken):
     with pytest.raises(SpecError, match=r"rank: 7 is not valid\. Expected a rank of speaks-.*: 0 to 1"):
         spoken.logs(rank=7)
+
+
+END = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+REF = JobRef(project="", home="", name="bert-1")
+SEEN = Failure(kind="time_limit"), "max_run_duration is over"
+
+
+def line(before_s, rank=0):
+    return LogLine(message="step", rank=rank, time=END - timedelta(seconds=before_s))
+
+
+@each(
+    ("lines", "silence_s"),
+    [
+        ([line(7200), line(2520)], 2520),
+        ([line(2520), line(20)], 2520),
+        ([line(2520), line(61)], 61),
+        ([line(2520), line(70, rank=None)], 2520),
+        ([line(30)], None),
+        ([LogLine(message="undated", rank=0)], None),
+    ],
+)
+def test_the_silence_before_the_end_is_that_of_the_ranks(lines, silence_s):
+    expected = None if silence_s is None else timedelta(seconds=silence_s)
+    assert silent_for(lines, END) == expected
+
+
+def test_a_job_that_hung_is_not_told_to_raise_its_limit():
+    error = ended(REF, State.EXPIRED, *SEEN, timedelta(minutes=42))
+    assert error.kind == "time_limit"
+    assert "no rank had written a line for 42m" in error.why
+    assert "max_run_duration" not in error.fix
+    assert "--tail 50" in error.fix
+
+
+@pytest.mark.parametrize("silence", [None, timedelta(minutes=2)])
+def test_a_job_that_was_at_work_is(silence):
+    assert "raise max_run_duration" in ended(REF, State.EXPIRED, *SEEN, silence).fix

@@ -1,19 +1,29 @@
-"""An attempt on VMs: whole or not at all, once, ended as a whole, and told why."""
+"""An attempt on VMs: whole or not at all, with fewer nodes where a job may, ended as a whole, replaced."""
 
 import dataclasses
+import subprocess
+import sys
 import uuid
 
 import attrs
 import pytest
 
+import gputrain_emulator
 from gputrain import causes
-from gputrain.errors import TransientError
+from gputrain.backends.compute import ComputeEngine
+from gputrain.errors import (
+    CapacityError,
+    QuotaExceededError,
+    RequestError,
+    TransientError,
+)
 from gputrain.google import Objects
 from gputrain.jobstore import Attempt, Launch, RecordError
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
+from tests.support.clouds import settings
 from tests.unit.compute.test_compute_causes import result
 
 BULK = "compute.instances.bulkInsert"
@@ -199,3 +209,210 @@ def test_a_look_over_many_jobs_is_few_calls(cloud, jobs):
     found = jobs.backend.inspect_many(records)
     assert found["job-199"].cause is causes.PREEMPTED
     assert all(one.state is not None for one in found.values())
+
+
+LIMIT_S = 3600
+SPOT = {
+    "num_nodes": 1, "provisioning_model": "spot", "max_restarts": 2, "max_run_duration": f"{LIMIT_S}s",
+    "max_wait_duration": "6h",
+}  # fmt: skip
+
+
+@pytest.fixture
+def job(jobs):
+    """Submits a Spot job of one VM."""
+
+    def submit(**fields):
+        jobs.submit(**{**SPOT, **fields})
+        return jobs
+
+    return submit
+
+
+def reclaim(jobs, after_s):
+    (name,) = jobs.names()
+    jobs.cloud.clock.advance(after_s)
+    jobs.cloud.preempt(name, to_stock=True)
+    jobs.cloud.clock.advance(300)
+
+
+def limit_s(jobs):
+    (vm,) = [vm for vm in jobs.cloud.compute.vms.values() if vm.name in jobs.names()]
+    return int(vm.resource["scheduling"]["maxRunDuration"]["seconds"])
+
+
+def test_money_that_was_spent_is_not_spent_again(job):
+    jobs = job(max_cost=0.2, max_run_duration="10h")
+    first = limit_s(jobs)
+    assert first < 36000
+    reclaim(jobs, 1000)
+    jobs.reconcile()
+    assert limit_s(jobs) <= first - 1000
+
+
+def test_a_service_that_supervises_starts_what_was_interrupted_and_nothing_else(make, job):
+    jobs = job()
+    other = jobs.submit("gpt", **{**SPOT, "max_restarts": 0}).record.attempt
+    reclaim(jobs, 10)
+    service = Trainer(make(), now=jobs.context.now)
+    assert [one.id for one in service.supervise()] == ["bert"]
+    assert [one.id for one in service.supervise()] == []
+    assert jobs.record("gpt").attempt == other
+
+
+def test_a_log_that_is_not_whole_is_told_however_well_the_job_ended(job):
+    jobs = job()
+    jobs.run()
+    jobs.say(0, "ended", exit_code=0, result={**result("done", 0), "lost_lines": 2}, lost_lines=3)
+    found = jobs.reconcile()
+    assert found.state is State.SUCCEEDED
+    assert found.status.detail == "5 lines of the log were lost: they could not be written"
+
+
+MACHINE = "g2-standard-4"
+ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
+
+
+@pytest.fixture
+def interrupted(cloud, jobs):
+    """A job of Spot nodes, three unless said, that was preempted; its first zone has room for so many."""
+    cloud.compute.settings.quotas = False
+
+    def submit(room, **fields):
+        spot = {"provisioning_model": "spot", "max_run_duration": "10h", "max_wait_duration": "6h"}
+        jobs.submit(**{**spot, "num_nodes": 3, "max_restarts": 3, **fields})
+        preempt(cloud, jobs, room)
+        return jobs
+
+    return submit
+
+
+def preempt(cloud, jobs, room):
+    """All of its VMs go while there is no room, and later there is room for so many."""
+    jobs.run()
+    for name in jobs.names():
+        cloud.preempt(name)
+    for zone in ZONES:
+        cloud.stock(zone, MACHINE, 0)
+    cloud.clock.advance(300)
+    cloud.stock(ZONES[0], MACHINE, room)
+
+
+@pytest.mark.parametrize(("room", "wanted"), [(2, 3), (3, 4)])
+def test_it_goes_on_with_as_many_as_there_is_room_for(make, interrupted, room, wanted):
+    jobs = interrupted(room, num_nodes=wanted, min_nodes=1)
+    whole = jobs.record().attempt
+    jobs.reconcile()
+    record = jobs.record()
+    assert len(jobs.vms()) == len(record.attempt.names) == room
+    assert record.attempt.option.missing_nodes == wanted - room
+    assert record.attempt.price_usd_h == pytest.approx(whole.price_usd_h * room / wanted)
+    (job,) = Trainer(make()).jobs()
+    job.refresh()
+    assert job.candidate.num_nodes == room
+    assert any(f"with {room} of {wanted} nodes" in one.answer for one in job.attempts)
+    assert job.attempts[0].candidate.num_nodes == wanted
+
+
+@pytest.mark.parametrize("fields", [{}, {"min_nodes": 2}])
+def test_with_room_for_less_than_it_may_have_it_waits(interrupted, fields):
+    jobs = interrupted(1, **fields)
+    jobs.reconcile()
+    assert jobs.vms() == []
+    assert jobs.look().state is State.INTERRUPTED
+
+
+ZONE = "us-central1-a"
+
+
+@pytest.mark.parametrize("change", [{"gpuTurbo": True}, {"count": "many"}])
+def test_a_field_that_google_does_not_know_is_refused_before_anything_is_sent(cloud, backend, change):
+    body = {"count": "1", "minCount": "1", "perInstanceProperties": {"vm-0": {}}}
+    with pytest.raises(RequestError, match="takes no such request") as caught:
+        backend._calls.start(ZONE, "bulkInsert", {**body, **change}, str(uuid.uuid4()))
+    assert next(iter(change)) in caught.value.why
+    assert not cloud.requests
+
+
+WATCHER = """
+import sys
+from google.oauth2.credentials import Credentials
+import gputrain
+from gputrain.google import Endpoints
+url, token, uri = sys.argv[1:]
+reach = {"endpoints": Endpoints(compute=url, storage=url), "credentials": Credentials(token=token)}
+backend = gputrain.ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
+job = gputrain.Trainer(backend).attach(uri)
+job.refresh(), list(job.logs())
+print("google.cloud.compute_v1" in sys.modules)
+"""
+
+
+def test_a_process_that_only_watches_does_without_the_client(code):
+    with gputrain_emulator.start() as cloud:
+        cloud.add_bucket("my-bucket")
+        backend = ComputeEngine(**settings(cloud, regions=["us-central1"]))
+        job = Trainer(backend).submit(code, gpu="L4:1", max_run_duration="1h")
+        words = [sys.executable, "-c", WATCHER, cloud.endpoints.url]
+        words += [cloud.world.callers.issue(cloud.owner), job.uri]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("count", [1, 16])
+def test_a_group_of_any_size_costs_one_write_and_five_reads(cloud, jobs, count):
+    jobs.submit(num_nodes=1)  # what every process asks once is asked
+    before = len(cloud.requests)
+    jobs.launch("other", num_nodes=count)
+    seen = [one for one in cloud.requests[before:] if one.method.startswith("compute.")]
+    assert [one.method for one in seen if one.verb != "GET"] == [BULK]
+    reads = [one.method for one in seen if one.verb == "GET" and one.method != "compute.zoneOperations.get"]
+    assert len(reads) <= 5, reads
+    assert len(jobs.vms()) == 1 + count
+
+
+@pytest.mark.parametrize("has_members", [True, False])
+def test_a_full_zone_leaves_nothing_and_names_the_zones_that_have_room(cloud, jobs, has_members):
+    cloud.stock("us-central1-a", "g2-standard-4", 1)
+    if not has_members:  # who may not list operations is told all the same
+        cloud.fail("compute.zoneOperations.list", "C26", times=None)
+    request = jobs.request()
+    with pytest.raises(CapacityError) as caught:
+        jobs.backend.launch(request)
+    assert request.candidate.place == "us-central1-a"
+    assert caught.value.zones_available
+    assert jobs.vms() == []
+
+
+def test_half_a_group_lives_for_less_than_a_minute(cloud, jobs):
+    cloud.stock("us-central1-a", "g2-standard-4", 1)
+    cloud.compute.settings.rollback_s = 3600.0
+    with pytest.raises(CapacityError):
+        jobs.launch()
+    times = {row.event: row.time for row in cloud.ledger if "/instances/" in row.resource}
+    assert "start" in times
+    assert times["delete"] - times["start"] < 60
+
+
+def test_a_quota_is_told_with_its_metric_limit_and_region(cloud, jobs):
+    request = jobs.request()
+    cloud.quota("NVIDIA_L4_GPUS", 1)
+    with pytest.raises(QuotaExceededError) as caught:
+        jobs.backend.launch(request)
+    assert (caught.value.metric, caught.value.limit) == ("NVIDIA_L4_GPUS", 1.0)
+    assert caught.value.where == "us-central1"
+    assert jobs.vms() == []
+
+
+@pytest.mark.parametrize("row", ["C21", "C23"])
+def test_a_name_that_is_taken_is_this_attempts_own(cloud, jobs, row):
+    cloud.fail(BULK, row)
+    assert jobs.submit().record.attempt.state is Launch.LAUNCHED
+
+
+def test_an_image_that_is_not_there_is_told_by_name_before_anything_is_made(jobs_of):
+    jobs = jobs_of(image_family="deeplearning-platform-release/of-yesterday")
+    with pytest.raises(RequestError, match="image_family=") as caught:
+        jobs.launch()
+    assert "of-yesterday" in caught.value.why
+    assert jobs.vms() == []

@@ -2,12 +2,16 @@
 
 import logging
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from google.cloud.compute_v1 import ImagesClient
+from google.oauth2.credentials import Credentials
 
 from gputrain.errors import AuthError, TransientError
-from gputrain.google import GoogleClient, UnclearError
+from gputrain.google import Endpoints, GoogleClient, UnclearError
+from gputrain.google.endpoints import GOOGLE, asked_for, reach
+from gputrain.google.registry import resolve_digest
 from gputrain.retry import LOOK, ONCE, QUEUE, READ, Policy
 from tests.each import each
 from tests.patience import PATIENCE_S
@@ -123,3 +127,73 @@ def test_two_tenants_share_nothing(serve):
         token.token = name
         GoogleClient(project=name, credentials=token).get(server.url, action="look", policy=ONCE)
     assert server.tokens == ["Bearer alice", "Bearer bob"]
+
+
+URL = "http://127.0.0.1:18080"
+
+
+def test_the_variable_counts_where_no_endpoints_are_given_and_credentials_of_googles_stay_behind(monkeypatch):
+    monkeypatch.setenv("GPUTRAIN_ENDPOINT", f"{URL}/_emulator/as/s3cret")
+    found = asked_for(None, "mine")
+    assert found["endpoints"].storage == URL
+    assert found["credentials"].token == "s3cret"
+    assert asked_for(GOOGLE, "mine") == {"endpoints": GOOGLE, "credentials": "mine"}
+    monkeypatch.setenv("GPUTRAIN_ENDPOINT", "")
+    assert asked_for(None, "mine") == {"endpoints": None, "credentials": "mine"}
+    assert not hasattr(reach(URL)["credentials"], "refresh_token")
+
+
+DIGEST = "sha256:" + "ab" * 32
+IMAGE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310"
+
+
+@pytest.fixture
+def registry():
+    """A registry that knows one tag; `asked` holds the requests."""
+    asked = []
+
+    class Registry(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            asked.append((self.path, self.headers["Authorization"], "index" in self.headers["Accept"]))
+            self.send_response(200 if self.path.endswith("/latest") else 404)
+            self.send_header("Docker-Content-Digest", DIGEST)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def access(url):
+    return GoogleClient(project="p", credentials=Credentials(token="t"), endpoints=Endpoints(registry=url))
+
+
+@pytest.mark.parametrize("tag", ["", ":latest"])
+def test_a_tag_becomes_the_digest_it_means_today(registry, tag):
+    url, asked = registry
+    assert resolve_digest(access(url), IMAGE + tag) == f"{IMAGE}@{DIGEST}"
+    path = "/v2/vertex-ai/training/pytorch-gpu.2-4.py310/manifests/latest"
+    assert asked == [(path, "Bearer t", True)]
+
+
+def test_a_tag_that_is_unknown_there_stays_a_tag(registry):
+    assert resolve_digest(access(registry[0]), IMAGE + ":gone") == IMAGE + ":gone"
+
+
+@pytest.mark.parametrize("image", [f"{IMAGE}@{DIGEST}", "pytorch/pytorch:2.4", "quay.io/a/b:1"])
+def test_digests_and_foreign_registries_are_left_as_they_are(registry, image):
+    url, asked = registry
+    assert resolve_digest(access(url), image) == image
+    assert asked == []
+
+
+def test_no_token_goes_to_a_host_that_only_looks_like_googles(registry):
+    url, asked = registry
+    for image in ("evil.com/us-docker.pkg.dev/a:1", "us-docker.pkg.dev.evil.com/a:1", "xpkg.dev/a:1"):
+        assert resolve_digest(access(url), image) == image
+    assert asked == []

@@ -1,11 +1,17 @@
-"""Looks at a job: its states, its end, the reason that comes later, and the rank's own traceback."""
+"""A custom job from its create to its end: what is refused, what a look tells, where it may be restarted."""
 
 import pytest
 
-from gputrain.errors import JobFailedError
+from gputrain import Trainer
+from gputrain.errors import (
+    ApiDisabledError,
+    JobFailedError,
+    PermissionDeniedError,
+    RequestError,
+)
 from gputrain.lifecycle import State
 from gputrain_emulator.vertex.states import Fate
-from tests.unit.vertex.runs import tell
+from tests.unit.vertex.runs import REGIONS, tell
 
 CAUSE = {
     "kind": "exception", "rank": 3, "local_rank": 1, "node_rank": 1, "host": "h", "exception": "ValueError",
@@ -76,3 +82,97 @@ def test_empty_logs_name_the_role_that_the_account_lacks(submit, cloud, vertex):
     cloud.clock.advance(1000)
     with pytest.raises(JobFailedError, match=r"roles/logging\.logWriter"):
         job.result(timeout=0)
+
+
+CREATE = "aiplatform.customJobs.create"
+
+
+def test_a_job_is_made_with_the_code_that_was_uploaded(submit, cloud, made):
+    job = submit()
+    assert job.state is State.QUEUED
+    (only,) = made()
+    assert only.document["labels"]["gputrain-job"] == job.id
+    assert only.document["displayName"].startswith(job.id)
+    uploaded = [one.name for one in cloud.storage.objects.walk("my-bucket") if one.name.startswith("code/")]
+    (argument,) = only.document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"]
+    assert [name in argument for name in uploaded] == [True]
+
+
+def test_an_api_that_is_off_is_told_with_the_command_that_turns_it_on(submit, cloud):
+    cloud.enable_api("aiplatform", enabled=False)
+    with pytest.raises(ApiDisabledError) as caught:
+        submit()
+    assert caught.value.api == "aiplatform.googleapis.com"
+    assert "gcloud services enable aiplatform.googleapis.com" in caught.value.fix
+
+
+def test_a_missing_permission_is_named(submit, trainer, cloud):
+    objects = {f"storage.objects.{verb}" for verb in ("get", "create", "delete", "list")}
+    may = {"storage.buckets.list", "aiplatform.customJobs.list", "aiplatform.customJobs.get", *objects}
+    poor = cloud.caller("poor@example.com", permissions=may)
+    with pytest.raises(PermissionDeniedError) as caught:
+        submit(trainer(credentials=cloud.credentials_of(poor)))
+    assert caught.value.permission == CREATE
+
+
+def test_no_bucket_says_how_to_name_one(submit, trainer):
+    with pytest.raises(RequestError, match="bucket='gs://my-bucket'"):
+        submit(trainer(bucket=None))
+
+
+BOARD = "projects/my-project/locations/us-central1/tensorboards/1"
+
+
+def test_a_running_job_tells_its_terminal_and_its_curves(make, cloud, vertex, code):
+    vertex.tensorboards[BOARD] = "Losses"
+    trainer = Trainer(make(enable_web_access=True, tensorboard=BOARD))
+    job = trainer.submit(f"{code}/train.py", gpu="L4:1")
+    assert "https" not in job.refresh().detail
+    while job.refresh().state is not State.RUNNING:
+        cloud.clock.advance(2)
+    word, terminal, board = job.refresh().detail.split("; ")
+    assert word == "running"
+    assert terminal.startswith("terminal of workerpool0-0: https://")
+    number = terminal.partition("https://")[2].partition("-")[0]
+    assert board == (
+        "TensorBoard: https://us-central1.tensorboard.googleusercontent.com/experiment/"
+        f"{BOARD.replace('/', '+')}+experiments+{number}"
+    )
+    while not job.refresh().state.is_terminal:
+        cloud.clock.advance(5)
+    assert "https" not in job.detail
+
+
+@pytest.fixture
+def full(vertex):
+    """The first region has no machines."""
+    vertex.set_stock("g2-standard-24", 0, region="us-central1")
+
+
+def wait(job, cloud, *, until, rounds=100):
+    """What a waiting client does: look, take the next step where that is left to it, and let time pass."""
+    for _ in range(rounds):
+        job.refresh()
+        job.supervise()
+        if job.state is until:
+            return
+        cloud.clock.advance(30)
+    raise AssertionError(job)
+
+
+def places(made):
+    return [job.region for job in made()]
+
+
+def test_a_process_with_another_account_makes_nothing_and_says_with_which_it_would(
+    full, submit, trainer, cloud, made, caplog
+):
+    job = submit(trainer(regions=REGIONS))
+    other = trainer(regions=REGIONS, service_account="else@my-project.iam.gserviceaccount.com")
+    cloud.clock.advance(1000)
+    watched = other.attach(job.uri)
+    watched.refresh()
+    assert not watched.supervise()
+    assert "service_account='train@my-project.iam.gserviceaccount.com'" in caplog.text
+    assert places(made) == ["us-central1"]
+    wait(job, cloud, until=State.SUCCEEDED)
