@@ -169,6 +169,8 @@ class Backend(ABC):
 
     name: str
     """The word for it in records and settings: ``local``, ``vertex``, ``compute``."""
+    needed_beyond_plans: tuple[str, ...] = ()
+    """Arguments that may be missing where it only plans."""
     poll_s = 5.0
     """Seconds between two looks at a job."""
     launch_ttl_s = 90.0

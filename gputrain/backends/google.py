@@ -116,8 +116,9 @@ class GoogleSettings:
     project: str = setting(
         matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"),
         "a project's id, 6 to 30 small letters, digits and hyphens", "project='my-project'",
-        is_needed=True, is_kept=False,
+        is_kept=False,
     )  # fmt: skip
+    """Empty where it only plans."""
     regions: tuple[str, ...]
     """As they were named; ``any`` stands for all others of the catalog, the cheapest first."""
     bucket: BucketPrefix | None
@@ -136,6 +137,7 @@ class GoogleSettings:
         """The settings among the arguments of the constructor ``of``. SpecError: with all faults."""
         rows, faults = cls.rows(), Errors(f"{of}(...)")
         found = fields.read(rows, {name: given[name] for name in rows}, faults)
+        found["project"] = found["project"] or ""
         cls.complete(found, faults)
         faults.raise_if_any()
         return cls(**{one.name: found[one.name] for one in attrs.fields(cls)})
@@ -163,11 +165,17 @@ class GoogleSettings:
     @property
     def home_label(self) -> str:
         """What `gputrain.google.LABEL_OWNER` says on all that is made for these; empty without a bucket."""
-        return "" if self.bucket is None else owner_id(self.project, self.bucket)
+        return owner_id(self.project, self.bucket) if self.project and self.bucket else ""
+
+    def check_project(self) -> None:
+        """Raise SpecError where no project was named, which all but a plan needs."""
+        if not self.project:
+            raise invalid("project", None, "a project's id", "project='my-project'", what="no project")
 
     @property
     def code_bucket(self) -> BucketPrefix:
-        """The bucket, which a submit needs. SpecError where none was named."""
+        """The bucket, which a submit needs. SpecError where none was named, or no project."""
+        self.check_project()
         if self.bucket is None:
             what, fix = "no bucket: code is uploaded to one", "bucket='gs://my-bucket'"
             raise invalid("bucket", None, "a bucket of your project", fix, what=what)
@@ -181,6 +189,7 @@ class GoogleBackend(Backend, Generic[S]):
     """A backend whose jobs find their code in a bucket, and count against a project's quotas."""
 
     has_quotas = True
+    needed_beyond_plans: tuple[str, ...] = ("project",)
     _service: Service
     _fact: Callable[[Candidate, QuotaSnapshot, Mapping[str, Found]], Fact]
     """What was answered about a candidate, of these quotas and questions."""
@@ -202,7 +211,8 @@ class GoogleBackend(Backend, Generic[S]):
         )
         self._turns = Pace(each_s=LOGS_S, few=FEW, now=access.now)
         self.trial = emulator_of(access.endpoints)
-        self.documents = None if settings.bucket is None else BucketStore(access, settings.bucket)
+        store = settings.project and settings.bucket
+        self.documents = BucketStore(access, store) if isinstance(store, BucketPrefix) else None
         kept = [one.name for one in attrs.fields(type(settings)) if one.metadata.get("is_kept")]
         self.settings = {name: str(getattr(settings, name)) for name in kept}
 
@@ -224,6 +234,8 @@ class GoogleBackend(Backend, Generic[S]):
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """Quotas, the reservation that is named, and what else the service says beforehand."""
+        if not self._settings.project:
+            return {one: Fact(note="no project is named") for one in wanted}
         if not wanted:
             return {}
         named = {one.reservation for one in wanted} - {None, ANY_RESERVATION}
@@ -237,6 +249,7 @@ class GoogleBackend(Backend, Generic[S]):
         return {}
 
     def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
+        self._settings.check_project()
         return self._reader.quotas(gpus, **size)
 
     def package(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content

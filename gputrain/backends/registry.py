@@ -103,7 +103,7 @@ def _absent(name: str) -> SpecError:
     if near:
         fix = f"did you mean {' or '.join(near)}? Otherwise {fix}"
     if not known:
-        fix = "install gputrain itself: pip install gputrain; its own backends are entry points, too"
+        fix = "install gputrain itself; its own backends are entry points, too"
     allowed = f"one that is installed: {', '.join(known) or 'none'}"
     return invalid("backend", name, allowed, fix, what="no such backend is installed here")
 

@@ -148,7 +148,7 @@ def plan(settings: Settings, explain: bool, sort: str, everything: bool, **given
     import attrs
 
     with _waiting(settings):
-        planned = _trainer(settings).plan(*_entry(given), **_fields(given))
+        planned = _trainer(settings, plans=True).plan(*_entry(given), **_fields(given))
     refusals = tuple(attrs.evolve(one, fix=in_flags(one.fix)) for one in planned.refusals)
     shown = attrs.evolve(planned, sorted_by=sort, shows_all=everything, refusals=refusals)
     result(shown.explain() if explain else shown, planned.to_dict)
@@ -491,10 +491,10 @@ def _waiting(settings: Settings) -> Any:
     return waiting(f"waiting for {' and '.join(settings.backends)}")
 
 
-def _trainer(settings: Settings) -> Trainer:
+def _trainer(settings: Settings, *, plans: bool = False) -> Trainer:
     from gputrain.trainer import Trainer
 
-    return Trainer(settings.make())
+    return Trainer(settings.make(plans=plans))
 
 
 def _entry(given: Mapping[str, Any]) -> tuple[TrainingSpec, ...]:

@@ -62,9 +62,9 @@ class Settings:
         left_out = f"; not included: {', '.join(f'--backend {name}' for name in others)}" if others else ""
         return f"backends: {', '.join(self.backends)}{left_out}"
 
-    def make(self) -> list[Backend]:
-        """The backends. Raises SpecError where one lacks something, or has something wrong."""
-        return [self._make(name) for name in self.backends]
+    def make(self, *, plans: bool = False) -> list[Backend]:
+        """The backends, or what only plans. SpecError: one lacks something, or has something wrong."""
+        return [self._make(name, plans=plans) for name in self.backends]
 
     def emulator(self) -> dict[str, Any]:
         """What leads a cloud backend to an emulator; empty for Google itself."""
@@ -74,11 +74,12 @@ class Settings:
 
         return reach(self.shared["endpoint"])
 
-    def _make(self, name: str) -> Backend:
+    def _make(self, name: str, *, plans: bool) -> Backend:
         kind = registry.find(name)
         shared = {key: one for key, one in self.shared.items() if key not in ("backends", "endpoint") and one}
         given = registry.accepted(kind, {**shared, **self.emulator(), **self.sections.get(name, {})})
-        missing = [key for key in registry.takes(kind).needed if key not in given]
+        needed = (*registry.takes(kind).needed, *(() if plans else kind.needed_beyond_plans))
+        missing = [key for key in needed if key not in given]
         if missing:
             wanted = "; ".join(_where(name, key) for key in missing)
             raise SpecError(f"the {name} backend needs {' and '.join(missing)}", fix=wanted)

@@ -86,7 +86,7 @@ def test_a_run_that_cannot_be_shown_makes_no_job(trainer, script, value, monkeyp
         ("attach", [], {"url": "gputrain://local/x"}),
         ("compare", [], {"job": []}),
         ("Local", [], {"legs": 2}),
-        ("VertexAI", [], {"region": "us-central1"}),
+        ("VertexAI", [], {"projct": "p"}),
         ("ComputeEngine", [], {"projct": "p"}),
         ("Trainer", [], {"backend": None}),
     ],

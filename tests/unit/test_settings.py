@@ -18,7 +18,7 @@ BAD = {
                "experiment_run": "mine", **OBJECTS},
     "compute": {"poll_s": 0, "external_ip": "yes", "check_network": None, "secure_boot": 1, "os_login": "no",
                 "capacity_advice": 0, "network_tags": "ssh", "gpu_subnetworks": [7], "driver_wait_s": -1,
-                "disk_gib": 10, "bucket": "my-bucket", "regions": [], "project": None,
+                "disk_gib": 10, "bucket": "my-bucket", "regions": [], "project": "Mine",
                 "gpu_networking": "fast", "nccl_plugin": "a b", "nccl_daemon": "", **OBJECTS},
 }  # fmt: skip
 

@@ -33,10 +33,11 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     internet only through Cloud NAT. No firewall rule, network or account is ever made.
 
     Args:
-        project: the project's id.
+        project: the project's id. A plan needs none, and then knows no quotas.
         regions: where to run, in order of preference; the bucket lies in the first. ``any`` among them stands
             for all others, the cheapest first.
-        bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, status and logs.
+        bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, status and logs. A plan
+            needs none.
         image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
             NAME``; the repository ``gputrain`` of the first region unless said.
         service_account: the account that the VMs run as; ``gputrain@PROJECT.iam.gserviceaccount.com``
@@ -76,11 +77,12 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     """
 
     name = NAME
+    needed_beyond_plans = ("project", "bucket")
     _service, _settings_class = Service.COMPUTE, ComputeSettings
     _fact = staticmethod(offers.fact)
 
     def __init__(
-        self, project: str, *, regions: Sequence[str], bucket: str,
+        self, project: str | None = None, *, regions: Sequence[str], bucket: str | None = None,
         image_repository: str | None = None, service_account: str | None = None,
         network: str = "default", subnetwork: str | None = None, gpu_subnetworks: Sequence[str] = (),
         gpu_networking: str | GpuNetworking = GpuNetworking.AUTO,
@@ -96,9 +98,11 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     ) -> None:  # fmt: skip
         super().__init__(locals())
         settings, calls = self._settings, Calls(access=self._access)
+        self._calls, self.poll_s = calls, settings.poll_s
+        if not (settings.project and settings.bucket):  # it only plans
+            return
         queue, reports = FlexQueue(calls=calls), self._reports
-        self.poll_s = settings.poll_s
-        self._calls, self._vms = calls, Vms(calls=calls, queue=queue, reports=reports)
+        self._vms = Vms(calls=calls, queue=queue, reports=reports)
         self._looks = Looks(calls, queue, reports, settings.service_account, settings.home_label)
 
     @cached_property
@@ -114,6 +118,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return {"disk_gib": self._settings.disk_gib, "disk_type": self._settings.disk_type}
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
+        self._settings.check_project()
         return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def build_request(
@@ -145,7 +150,8 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     def machines(self, job_id: str = "") -> Sequence[Machine]:
         """As of `Backend`: VMs that are not on their way out, and what is in Google's flex-start queue."""
-        return self._vms.machines(self._settings.home_label, job_id)
+        label = self._settings.home_label
+        return self._vms.machines(label, job_id) if label else ()
 
     def remove(self, machine: Machine) -> None:
         self._vms.remove(machine)

@@ -355,7 +355,7 @@ def _document(
     attempt: Attempt, candidate: Candidate, bundle: Bundle, shape: Shape, fabric: Fabric | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The document that the guest reads. Nothing in it is a secret: who may see the VM may read it."""
-    bucket, own = settings.bucket, None
+    bucket, own = settings.code_bucket, None
     if spec.runs_image:
         own = {"entrypoint": list(spec.entrypoint or ()), "args": list(spec.args)}
     return {

@@ -46,9 +46,8 @@ class ComputeSettings(GoogleSettings):
     regions: tuple[str, ...] = setting(
         fields.some(REGION), "one or more regions", "regions=['us-central1']; a zone has a letter more",
         is_needed=True, is_kept=False)
-    bucket: BucketPrefix = setting(
-        BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'",
-        is_needed=True, is_kept=False)
+    bucket: BucketPrefix | None = setting(
+        BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_kept=False)
     service_account: str = account("service_account='a@my-project.iam.gserviceaccount.com'")
     network: str = setting(
         _shared("global/networks"), "the name of a VPC network, or its full name",

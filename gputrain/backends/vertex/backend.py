@@ -32,12 +32,12 @@ class VertexAI(GoogleBackend[VertexSettings]):
     """Runs jobs as Vertex AI custom jobs.
 
     Args:
-        project: the project's id.
+        project: the project's id. A plan needs none, and then knows no quotas.
         region: where to run; ``any``: wherever it is cheapest.
         regions: where to run, in order of preference; the bucket lies in the first. ``any`` among them stands
             for all others.
         bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, locks and results.
-            Needed to submit, not to watch.
+            Needed to submit, not to plan.
         image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
             NAME``; the repository ``gputrain`` of the first region unless said.
         service_account: the account that jobs run as; without one, Vertex AI's own agent.
@@ -73,7 +73,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
     _fact = staticmethod(offers.fact)
 
     def __init__(
-        self, project: str, region: str | None = None, *,
+        self, project: str | None = None, region: str | None = None, *,
         regions: Sequence[str] | None = None, bucket: str | None = None,
         image_repository: str | None = None, service_account: str | None = None,
         network: str | None = None, network_attachment: str | None = None,
@@ -114,6 +114,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return {"counted_before": owned if self._settings.persistent_resource else ""}
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
+        self._settings.check_project()
         return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def to_gcloud(self, request: Request) -> GcloudJob:

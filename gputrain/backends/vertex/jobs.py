@@ -204,7 +204,7 @@ class JobService:
             PartialListError: some could not be listed.
         """
         found, missing = list[Machine](), list[str]()
-        for region in settings.all_regions(Service.VERTEX) if settings.bucket else ():
+        for region in settings.all_regions(Service.VERTEX) if settings.home_label else ():
             try:
                 listing = self.list(region, living_filter(settings))
             except TransientError:

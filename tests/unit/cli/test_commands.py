@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputrain import SpecError, Trainer, VertexAI
 from gputrain.cli import main
 from gputrain.cli.commands import gputrain
 from gputrain.google import GoogleClient, Objects
@@ -179,6 +180,21 @@ def test_prices_of_all_regions_need_no_project_and_the_cheapest_come_first(run, 
     assert len(run("gpus", "H100:8", "--prices", "--spot", "--all")[1].splitlines()) == len(rows) + 4
     one = read("gpus", "H100:8", "--prices", "--region", "us-east4")[1]["prices"]
     assert {each["region"] for each in one} == {"us-east4"}
+
+
+def test_a_plan_needs_neither_project_nor_bucket(run, read, script):
+    words = (script(), "--gpu", "H100:8", "--provisioning-model", "spot", "--region", "us-east4")
+    clouds = ("--backend", "vertex", "--backend", "compute")
+    document = read("plan", *words, *clouds)[1]
+    rows = document["candidates"]
+    assert {one["backend"] for one in rows} == {"vertex", "compute"}
+    assert {one["quota"] for one in rows} == {"unknown"}
+    assert rows[0]["price_usd_h"] > 0
+    assert any("no project is named" in one for one in document["warnings"])
+    for word in ("submit", "doctor"):
+        assert "--project" in run(word, *words, *clouds)[2]
+    with pytest.raises(SpecError, match="no project"):
+        Trainer(VertexAI(region="us-east4")).plan(words[0], gpu="H100:8").submit()
 
 
 def test_a_plan_names_the_cheapest_region_that_was_not_asked_for(cloud, run, read, script):
