@@ -175,7 +175,8 @@ class GoogleSettings:
     @property
     def code_bucket(self) -> BucketPrefix:
         """The bucket, which a submit needs. SpecError where none was named, or no project."""
-        self.check_project()
+        if not self.project:
+            self.check_project()
         if self.bucket is None:
             what, fix = "no bucket: code is uploaded to one", "bucket='gs://my-bucket'"
             raise invalid("bucket", None, "a bucket of your project", fix, what=what)
