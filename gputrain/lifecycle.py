@@ -7,12 +7,8 @@ Such a look has no state, and moves nothing; there is no UNKNOWN state.
 from __future__ import annotations
 
 import enum
-from datetime import datetime
-from typing import Any
 
 import attrs
-
-from gputrain.fields import invalid
 
 
 class State(str, enum.Enum):
@@ -59,10 +55,3 @@ class Failure:
     exit_code: int | None = None
     traceback: str = ""
     last_lines: tuple[str, ...] = ()
-
-
-def is_moment(one: object, field: attrs.Attribute[Any], value: datetime | None) -> None:
-    """Have a value hold no time without a zone, which no other is earlier or later than. Raises SpecError."""
-    if value is not None and value.utcoffset() is None:
-        fix = "datetime.fromtimestamp(seconds, timezone.utc)"
-        raise invalid(field.name, value, "a moment with its time zone", fix, what=type(one).__name__)

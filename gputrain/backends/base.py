@@ -25,7 +25,7 @@ from gputrain.errors import RequestError
 from gputrain.fields import invalid
 from gputrain.jobstore import Attempt, DocumentStore, JobRecord, JobRef
 from gputrain.jobstore.folder import explained
-from gputrain.lifecycle import Failure, State, is_moment
+from gputrain.lifecycle import Failure, State
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.text import sanitize
@@ -72,7 +72,7 @@ class LogLine(TextDisplay):
     rank: int | None = None
     node_rank: int | None = None
     severity: str = "INFO"
-    time: datetime | None = attrs.field(default=None, validator=is_moment)
+    time: datetime | None = None
     """When it was written; timezone-aware."""
 
     def __str__(self) -> str:
@@ -117,9 +117,9 @@ class Status(TextDisplay):
     """A few words for a person: what the platform says, in its own terms."""
     failure: Failure | None = None
     """The first cause, with the failing rank's traceback."""
-    started_at: datetime | None = attrs.field(default=None, validator=is_moment)
+    started_at: datetime | None = None
     """When its ranks first ran."""
-    ended_at: datetime | None = attrs.field(default=None, validator=is_moment)
+    ended_at: datetime | None = None
     restarts: int = 0
     """How often its platform has started it again by itself."""
 

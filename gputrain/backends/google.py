@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
 from gputrain import catalog, causes, fields
 from gputrain.backends.agent_reports import MOST_BYTES, node_of, read_standings
-from gputrain.backends.base import Backend, Bundle, JobFile, LogPage
+from gputrain.backends.base import Backend, Bundle, JobFile, LogPage, Status
 from gputrain.backends.run_reports import RunLogs, RunReports
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.causes import Cause
@@ -31,14 +31,16 @@ from gputrain.google.endpoints import asked_for, emulator_of, on_trial
 from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id
 from gputrain.images import ImageBuilder, ImageRepository
 from gputrain.jobstore import BucketStore, JobRecord, JobRef, read_spec
-from gputrain.planning import Candidate, Fact
+from gputrain.planning import Candidate, Fact, Supply
 from gputrain.quota import Quotas
-from gputrain.quota.model import QuotaSnapshot, in_short
+from gputrain.quota.model import in_short
 from gputrain.quota.reader import QuotaReader
 from gputrain.spec import GpuRequest, TrainingSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from gputrain.doctor import Checks
 
 FEW, LOGS_S = 4, 1.0
 """Of more jobs that are followed, one a second has its log read."""
@@ -192,9 +194,13 @@ class GoogleBackend(Backend, Generic[S]):
     has_quotas = True
     needed_beyond_plans: tuple[str, ...] = ("project",)
     _service: Service
-    _fact: Callable[[Candidate, QuotaSnapshot, Mapping[str, Found]], Fact]
-    """What was answered about a candidate, of these quotas and questions."""
     _settings_class: type[S]
+    _offers: Any
+    """The module whose ``supply`` and ``fact`` are the service's."""
+    _preflight: Any
+    """The module whose ``preflight`` is."""
+    _looks: Any
+    """Has ``inspect_many`` and ``saw_end_of``."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """``given``: the arguments of the constructor, by name."""
@@ -228,6 +234,21 @@ class GoogleBackend(Backend, Generic[S]):
         regions = tuple(dict.fromkeys(one.region for one in record.options if one.backend == cls.name))
         return made(ref.project, regions=regions, bucket=f"gs://{ref.home}", **arguments)
 
+    @cached_property
+    def supply(self) -> Supply:
+        """The shapes with GPUs that the service sells in these regions, and what it cannot honour."""
+        found: Supply = self._offers.supply(self._settings)
+        return found
+
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
+        self._settings.check_project()
+        found: Checks = self._preflight.preflight(self._access, self._settings, spec, wanted)
+        return found
+
+    def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
+        found: Mapping[str, Status] = self._looks.inspect_many(records)
+        return found
+
     @property
     def _quota_options(self) -> Mapping[str, Any]:
         """What else of the settings decides which quotas count: fields of `QuotaReader`."""
@@ -244,7 +265,7 @@ class GoogleBackend(Backend, Generic[S]):
         asked: dict[str, Callable[[], Any]] = {**self._reader.questions(), **reserved}
         found = self._access.looks.ask({**asked, **self._questions(wanted)})
         snapshot = self._reader.snapshot(found)
-        return {one: self._fact(one, snapshot, found) for one in wanted}
+        return {one: self._offers.fact(one, snapshot, found) for one in wanted}
 
     def _questions(self, _wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
         return {}
@@ -319,17 +340,13 @@ class GoogleBackend(Backend, Generic[S]):
             folder=self._reports.folder(record.job_id),
             attempts=ids if attempt is None else [*ids, attempt.id],
             nodes=read_spec(record.spec, record.job_id).num_nodes,
-            is_over=record.has_ended or attempt is None or self._saw_end_of(attempt.id),
+            is_over=record.has_ended or attempt is None or self._looks.saw_end_of(attempt.id),
             now=self._access.now,
         )
 
     @property
     def _reports(self) -> RunReports:
         return RunReports(stored=self._objects, bucket=self._settings.code_bucket)
-
-    def _saw_end_of(self, attempt_id: str) -> bool:
-        """Whether an attempt was seen to be over, whatever its record says yet."""
-        raise NotImplementedError
 
     def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
         self._objects.write(self._stacks_prefix(record), nonce.encode(), if_generation=None)

@@ -37,29 +37,33 @@ def explain(plan: Any) -> Iterator[str]:
 
 
 def _best(title: str, ones: Sequence[Candidate]) -> Iterator[str]:
-    best = ones[0]
-    sold = f" as {best.provisioning_model.value}" if best.provisioning_model else ""
-    yield f"{title} would run on {best.gpus} ({best.machine_type}){sold} at {best.place}, by {best.backend}."
+    best, fact = ones[0], ones[0].fact
+    where = f"{_sold(best)} at {best.place}, by {best.backend}"
+    yield f"{title} would run on {best.gpus} ({best.machine_type}){where}."
     yield _cost_sentence(best)
     if best.network is not None:
         note = f" ({best.network.note})" if best.network.note else ""
         yield f"Its GPUs talk by {best.network.name}, {best.network.gbps_per_gpu:g} Gbps each at most{note}."
     if best.provisioning_model is not None:
         yield from _quota_sentences(best)
-        yield from _place_sentences(best)
-    if more := len(ones) - 1:
-        others = "1 more way is tried" if more == 1 else f"{more} more ways are tried in order"
-        yield f"If there is no room, {others}, {_ways(ones[1:])}."
+        if fact.availability:
+            yield f"{best.place} has such machines ({fact.availability})."
+        if fact.obtainability is not None:
+            yield f"The chance to get them now is put at {fact.obtainability:.0%}."
+        if fact.note:
+            yield f"{fact.note[0].upper()}{fact.note[1:]}."
+    groups: dict[str, int] = {}  # the choices, in order
+    for one in ones[1:]:
+        shape = f"{one.gpu_count} x {one.gpu}{_sold(one, '')}" if one.gpu else "CPU"
+        groups[f"{shape} by {one.backend}"] = groups.get(f"{shape} by {one.backend}", 0) + 1
+    if groups:
+        others = "1 more way is tried" if len(ones) == 2 else f"{len(ones) - 1} more ways are tried in order"
+        ways = (f"{key} at {count} place{'s' * (count != 1)}" for key, count in groups.items())
+        yield f"If there is no room, {others}, {', then '.join(ways)}."
 
 
-def _ways(ones: Sequence[Candidate]) -> str:
-    """``3 spot in us-central1 by compute, then ...``: the choices, in order."""
-    groups: dict[str, int] = {}
-    for one in ones:
-        model = f" {one.provisioning_model.value}" if one.provisioning_model else ""
-        key = f"{one.gpu_count} x {one.gpu}{model} by {one.backend}" if one.gpu else f"CPU by {one.backend}"
-        groups[key] = groups.get(key, 0) + 1
-    return ", then ".join(f"{key} at {count} place{'s' * (count != 1)}" for key, count in groups.items())
+def _sold(one: Candidate, word: str = " as") -> str:
+    return f"{word} {one.provisioning_model.value}" if one.provisioning_model else ""
 
 
 def _quota_sentences(one: Candidate) -> Iterator[str]:
@@ -76,20 +80,8 @@ def _quota_sentences(one: Candidate) -> Iterator[str]:
 
 def _short_sentence(one: Candidate) -> str:
     reading = deciding(one.fact.readings)
-    sold = f" as {one.provisioning_model.value}" if one.provisioning_model else ""
-    what = f"Not tried: {one.gpus}{sold} in {one.place} by {one.backend}"
-    if reading is None:
-        return f"{what}: its quota is too small."
-    return f"{what}: {reading}. What would work: {reading.fix}, or fewer GPUs."
-
-
-def _place_sentences(one: Candidate) -> Iterator[str]:
-    if one.fact.availability:
-        yield f"{one.place} has such machines ({one.fact.availability})."
-    if one.fact.obtainability is not None:
-        yield f"The chance to get them now is put at {one.fact.obtainability:.0%}."
-    if one.fact.note:
-        yield f"{one.fact.note[0].upper()}{one.fact.note[1:]}."
+    why = f"{reading}. What would work: {reading.fix}, or fewer GPUs" if reading else "its quota is too small"
+    return f"Not tried: {one.gpus}{_sold(one)} in {one.place} by {one.backend}: {why}."
 
 
 def _cost_sentence(one: Candidate) -> str:
@@ -98,11 +90,10 @@ def _cost_sentence(one: Candidate) -> str:
         return f"Its price is unknown; {ends}."
     if one.price.usd_h == 0:
         return f"It costs nothing here; {ends}."
-    source = f"({one.price.source}, {one.price.date})"
+    costs = f"It costs ${one.price_usd_h:,.2f} an hour ({one.price.source}, {one.price.date})"
     if one.cost_at_most_usd is None:
-        left_out = " and ".join(one.price.leaves_out)
-        return f"It costs ${one.price_usd_h:,.2f} an hour {source} and, unknown, {left_out}; {ends}."
-    return f"It costs ${one.price_usd_h:,.2f} an hour {source}, at most ${one.cost_at_most_usd:,.2f}; {ends}."
+        return f"{costs} and, unknown, {' and '.join(one.price.leaves_out)}; {ends}."
+    return f"{costs}, at most ${one.cost_at_most_usd:,.2f}; {ends}."
 
 
 _STAYS = "the image's torch stays: where {0} wants another version, it is refused before the ranks start"
@@ -124,59 +115,35 @@ HEAVY = {
 def warnings(spec: TrainingSpec, candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """Sentences of warning about the candidates, each once, in their order. Pure."""
     sold = [one for one in candidates if one.gpu and one.provisioning_model]
-    shapes = dict.fromkeys((one.backend, one.gpu, one.gpu_count, one.machine_type) for one in sold)
-    found = (
-        warning
-        for backend, gpu, count, machine_type in shapes
-        for shape in catalog.shapes(gpu, count, machine_type=machine_type)
-        for warning in _of_shape(spec, shape, _SERVICES.get(backend))
-    )
-    slow = (one.network.warning for one in sold if one.network and one.network.warning)
-    of_spec = (*_of_outputs(spec), *_of_requirements(spec), *_of_image(spec, sold)) if sold else ()
-    return tuple(dict.fromkeys((*_unread(sold), *found, *slow, *of_spec)))
+    return tuple(dict.fromkeys(_warnings(spec, sold))) if sold else ()
 
 
-def _unread(sold: Sequence[Candidate]) -> Iterator[str]:
-    """A backend of whose places nothing could be read: no quota in such a plan means anything."""
+def _warnings(spec: TrainingSpec, sold: Sequence[Candidate]) -> Iterator[str]:
     for backend in dict.fromkeys(one.backend for one in sold):
         facts = [one.fact for one in sold if one.backend == backend]
-        if all(one.verdict is Verdict.UNKNOWN and one.note for one in facts):
+        if all(one.verdict is Verdict.UNKNOWN and one.note for one in facts):  # no quota means anything then
             yield f"{backend}: could not read quotas ({facts[0].note}). Run `gputrain doctor`"
-
-
-def _of_outputs(spec: TrainingSpec) -> Iterator[str]:
-    """A machine that is rented goes away with all that a script wrote beside itself."""
+    services = {service.value: service for service in Service}  # by the names of backends
+    shapes = dict.fromkeys((one.backend, one.gpu, one.gpu_count, one.machine_type) for one in sold)
+    for backend, gpu, count, machine_type in shapes:
+        for shape in catalog.shapes(gpu, count, machine_type=machine_type):
+            if spec.image_name:
+                service = services.get(backend)
+                yield from map(str, catalog.image_faults(spec.image_name, shape, service=service))
+            life = shape.gpu.lifecycle
+            if life.stage is Stage.DEPRECATED:
+                instead = f"; take {' or '.join(shape.gpu.instead)} instead" if shape.gpu.instead else ""
+                yield f"{shape.gpu.kind} ends on {life.ends}{instead}"
+    yield from (one.network.warning for one in sold if one.network and one.network.warning)
     if not (spec.output_dir or spec.checkpoint_dir or spec.keep_outputs):
-        yield (
-            "what the script writes beside itself is lost with the machine: "
-            "write below $GPUTRAIN_OUTPUT_DIR, or give keep_outputs=True"
-        )
-
-
-def _of_image(spec: TrainingSpec, sold: Sequence[Candidate]) -> Iterator[str]:
+        lost = "what the script writes beside itself is lost with the machine"
+        yield f"{lost}: write below $GPUTRAIN_OUTPUT_DIR, or give keep_outputs=True"
+    for one in spec.requirements:
+        name = re.split(r"[^A-Za-z0-9._-]", one.strip(), maxsplit=1)[0].lower().replace("_", "-")
+        if name in HEAVY:
+            yield HEAVY[name].format(name)  # not all of it: an address may hold a password
     if spec.runs_image and any(one.backend == Service.VERTEX.value for one in sold):
         yield (
             "on Vertex AI nothing of gputrain is in an image that runs as it is: if the answer to a create is"
             " lost, the job may run twice, and a notice does not stop all ranks together"
         )
-
-
-def _of_requirements(spec: TrainingSpec) -> Iterator[str]:
-    """What takes the time of GPUs that are paid for, or cannot be had beside the image's own."""
-    for one in spec.requirements:
-        name = re.split(r"[^A-Za-z0-9._-]", one.strip(), maxsplit=1)[0].lower().replace("_", "-")
-        if name in HEAVY:
-            yield HEAVY[name].format(name)  # not all of it: an address may hold a password
-
-
-_SERVICES = {service.value: service for service in Service}
-"""By the names of the backends that run on them."""
-
-
-def _of_shape(spec: TrainingSpec, shape: catalog.Shape, service: Service | None) -> Iterator[str]:
-    if spec.image_name:
-        yield from map(str, catalog.image_faults(spec.image_name, shape, service=service))
-    life = shape.gpu.lifecycle
-    if life.stage is Stage.DEPRECATED:
-        instead = f"; take {' or '.join(shape.gpu.instead)} instead" if shape.gpu.instead else ""
-        yield f"{shape.gpu.kind} ends on {life.ends}{instead}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
-from gputrain.backends.base import Bundle, Machine, Request, Status
+from gputrain.backends.base import Bundle, Machine, Request
 from gputrain.backends.compute import images, networking, offers, preflight
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.flex_queue import FlexQueue
@@ -17,12 +16,11 @@ from gputrain.backends.compute.status import Looks
 from gputrain.backends.compute.vms import Vms
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service
-from gputrain.doctor import Checks
 from gputrain.google import Api
 from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import Progress
 from gputrain.jobstore import Attempt, JobRecord
-from gputrain.planning import Candidate, Supply
+from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 
 
@@ -79,7 +77,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     name = NAME
     needed_beyond_plans = ("project", "bucket")
     _service, _settings_class = Service.COMPUTE, ComputeSettings
-    _fact = staticmethod(offers.fact)
+    _offers, _preflight = offers, preflight
 
     def __init__(
         self, project: str | None = None, *, regions: Sequence[str], bucket: str | None = None,
@@ -105,21 +103,12 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         self._vms = Vms(calls=calls, queue=queue, reports=reports)
         self._looks = Looks(calls, queue, reports, settings.service_account, settings.home_label)
 
-    @cached_property
-    def supply(self) -> Supply:
-        """The shapes with GPUs in the zones of these regions, and what it cannot honour."""
-        return offers.supply(self._settings)
-
     def _questions(self, wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
         return offers.questions(self._access, wanted, has_advice=self._settings.capacity_advice)
 
     @property
     def _quota_options(self) -> Mapping[str, Any]:
         return {"disk_gib": self._settings.disk_gib, "disk_type": self._settings.disk_type}
-
-    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
-        self._settings.check_project()
-        return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def build_request(
         self, record: JobRecord, spec: TrainingSpec, attempt: Attempt, candidate: Candidate, bundle: Bundle
@@ -142,9 +131,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         with self._reader.corrected():
             return self._vms.launch(request)
 
-    def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
-        return self._looks.inspect_many(records)
-
     def terminate(self, record: JobRecord, grace_s: float) -> None:
         self._vms.terminate(record, grace_s)
 
@@ -159,6 +145,3 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def ssh_command(self, record: JobRecord, node_rank: int = 0) -> str:
         """As of `Backend`, through Identity-Aware Proxy."""
         return AttemptVms.of(record.job_id, record.attempt).ssh_command(self._settings.project, node_rank)
-
-    def _saw_end_of(self, attempt_id: str) -> bool:
-        return self._looks.saw_end_of(attempt_id)

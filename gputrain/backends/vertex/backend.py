@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import Any
 
-from gputrain.backends.base import Bundle, LogPage, Machine, Request, Status
+from gputrain.backends.base import Bundle, LogPage, Machine, Request
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import logs, offers, preflight
 from gputrain.backends.vertex.jobs import JobService
@@ -17,13 +16,12 @@ from gputrain.backends.vertex.settings import NfsMount, ReductionServer, VertexS
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
-from gputrain.doctor import Checks
 from gputrain.google import Api
 from gputrain.google.cache import Pace
 from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import Progress
 from gputrain.jobstore import Attempt, JobRecord, read_spec
-from gputrain.planning import Candidate, GcloudJob, Supply
+from gputrain.planning import Candidate, GcloudJob
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
 
@@ -70,7 +68,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
     poll_s = 1.5  # a single job's end is seen within two seconds; many jobs share their looks
     restarts_itself = True
     _service, _settings_class = Service.VERTEX, VertexSettings
-    _fact = staticmethod(offers.fact)
+    _offers, _preflight = offers, preflight
 
     def __init__(
         self, project: str | None = None, region: str | None = None, *,
@@ -103,19 +101,10 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """
         return cls(**{**read_config(config).settings, **arguments})
 
-    @cached_property
-    def supply(self) -> Supply:
-        """The shapes that train on Vertex AI in these regions, and what it cannot honour."""
-        return offers.supply(self._settings)
-
     @property
     def _quota_options(self) -> Mapping[str, Any]:
         owned = "machines of a persistent resource were counted when it was made"
         return {"counted_before": owned if self._settings.persistent_resource else ""}
-
-    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:
-        self._settings.check_project()
-        return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def to_gcloud(self, request: Request) -> GcloudJob:
         return to_gcloud(request.body)
@@ -141,9 +130,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def is_fenced(self, spec: TrainingSpec) -> bool:
         return not spec.runs_image
-
-    def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
-        return self._looks.inspect_many(records)
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
         """As of `Backend`: a cancelled custom job has its ranks save, and ends by itself."""
@@ -173,9 +159,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def _is_as_it_is(self, record: JobRecord) -> bool:
         return read_spec(record.spec, record.job_id).runs_image
-
-    def _saw_end_of(self, attempt_id: str) -> bool:
-        return self._looks.saw_end_of(attempt_id)
 
     def machines(self, job_id: str = "") -> tuple[Machine, ...]:
         """As of `Backend`: the jobs of this bucket that have not ended."""

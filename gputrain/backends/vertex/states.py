@@ -98,15 +98,9 @@ def state_of(seen: SeenJob) -> State | None:
     Source: the word for a reached timeout is not documented; CANCELLED and FAILED were both reported.
     """
     state = STATES.get(seen.state)
-    if state in (State.CANCELLED, State.FAILED) and _ran_out(seen):
-        return State.EXPIRED
+    if state in (State.CANCELLED, State.FAILED) and seen.timeout and seen.started_at and seen.ended_at:
+        return State.EXPIRED if seen.ended_at - seen.started_at >= seen.timeout else state
     return state
-
-
-def _ran_out(seen: SeenJob) -> bool:
-    if seen.timeout is None or seen.started_at is None or seen.ended_at is None:
-        return False
-    return seen.ended_at - seen.started_at >= seen.timeout
 
 
 TABLE: tuple[tuple[Cause, re.Pattern[str]], ...] = (
@@ -135,9 +129,16 @@ Source: Vertex AI troubleshooting page and public threads, read 2026-11-20.
 
 def failure_of(error: str) -> Failure:
     """The failure as Vertex AI reports it; the rank's own document says more, where there is one."""
-    cause, facts = _read(error)
+    cause, facts = None, dict[str, str | None]()
+    for one, words in TABLE:
+        if found := words.search(error):
+            cause, facts = one, found.groupdict()
+            break
+    else:
+        rule = classify(ErrorDetails(message=error))
+        cause = cause_of(rule.error) if rule else None
     if cause is None:
-        return Failure(kind=causes.UNKNOWN.kind, message=error or "Vertex AI gave no reason", exit_code=None)
+        return Failure(kind=causes.UNKNOWN.kind, message=error or "Vertex AI gave no reason")
     pool, index, status = facts.get("pool"), facts.get("index"), facts.get("code")
     return Failure(
         kind=cause.kind,
@@ -145,13 +146,3 @@ def failure_of(error: str) -> Failure:
         node_rank=int(pool) + int(index or 0) if pool in ("0", "1") else None,
         exit_code=int(status) if status else (137 if cause is causes.OUT_OF_MEMORY else None),
     )
-
-
-def _read(error: str) -> tuple[Cause | None, Mapping[str, str | None]]:
-    """The cause that these words name, and the facts in them."""
-    for cause, words in TABLE:
-        found = words.search(error)
-        if found:
-            return cause, found.groupdict()
-    rule = classify(ErrorDetails(message=error))
-    return cause_of(rule.error) if rule else None, {}
