@@ -65,7 +65,7 @@ class Jobs(Process):
     def leave(self, name):
         """Have a guest remove its VM, as it does at its end."""
         vm = next(vm for vm in self.cloud.compute.vms.values() if vm.name == name)
-        self.backend._vms.calls.delete(vm.zone, name)
+        self.backend._calls.delete(vm.zone, name)
 
     def vms(self):
         return sorted(vm.name for vm in self.cloud.compute.vms.values())
