@@ -2,17 +2,8 @@
 
 from tests.simulation.bystanders import is_theirs
 from tests.simulation.fences import attempt_of
-from tests.simulation.guests import ACCOUNT
-from tests.simulation.told import BY_A_PERSON, is_true
+from tests.simulation.told import is_true
 from tests.simulation.turns import Process, Turns
-
-LAWS = (
-    "one job a key", "nothing bills unseen", "a cancel ends all", "others are untouched",
-    "no node is deleted while it saves", "what is wanted goes on", "errors are ours",
-    "no wait beyond its bound", "what is told is true", "the bill ends",
-    "the simulation holds",
-)  # fmt: skip
-
 
 SETTLES_S = 1500.0
 """Guests that wait for a peer, and VMs on their way out, come to an end in this time."""
@@ -162,57 +153,8 @@ def _forgotten(world):
             yield f"{vm.zone}/{vm.name} {vm.status}, which its peers left behind"
 
 
-ENDING = ("cancel", "clean up")
-LATE_S = 30.0
-"""A request that was sent before a Ctrl-C may come so much later."""
-
-
 def judge_told(world):
     """Every state that was told was true at some moment since it was asked."""
     for told in world.truth.told:
         if not is_true(world, told):
             world.truth.violate("what is told is true", f"{told}")
-    for act, gone in _withdrawn(world):
-        told = f"{act} gave what a Ctrl-C before it had withdrawn: {gone}"
-        world.truth.violate("what is told is true", told)
-
-
-def _withdrawn(world):
-    """Submits that gave a job of which nothing was left but what another's Ctrl-C had ended."""
-    acts, lives = world.truth.acts, world.cloud.ledger.all
-    struck = [act for act in acts if act.error.startswith("KeyboardInterrupt: submit")]
-    for act in acts:
-        if act.name != "submit" or act.error or _may_go_on(world, act):
-            continue
-        made = [one for one in lives if one.since <= act.ended_at]
-        if not made or any(one.until > act.ended_at for one in made):
-            continue
-        last = max(made, key=lambda one: one.until)
-        by_hand = any(one.nonce == last.nonce and _was_ended(one) for one in made)
-        within = [one for one in struck if one.began_at <= last.until <= one.ended_at + LATE_S]
-        if by_hand and any(one.ended_at <= act.ended_at for one in within):
-            yield act, last
-
-
-def _was_ended(life):
-    """Whether a client did so: guests delete what a host error has left of their gang, too."""
-    return life.end in ("delete-asked", "cancelling", "cancelled") and life.by != ACCOUNT
-
-
-def _may_go_on(world, act):
-    """Whether another who has the key may still make it, or a client or a person has asked for its end."""
-    acts = world.truth.acts
-    ends = [one for one in acts if one.name in ENDING and one.began_at <= act.ended_at]
-    others = [one for one in acts if one.name == "submit" and one.client != act.client]
-    return (
-        any(one.began_at <= act.ended_at < one.ended_at for one in others)
-        or bool(ends)
-        or any(_was_killed_in(world, client, ENDING) for client in world.schedule.clients)
-        or any(one.kind in BY_A_PERSON for one in world.schedule.happenings)
-    )
-
-
-def _was_killed_in(world, client, names):
-    """Whether a client has begun one of these and never came back from it."""
-    done = sum(act.client == client.name for act in world.truth.acts)
-    return any(act.name in names for act in client.acts[done : done + 1])

@@ -75,5 +75,3 @@ class Schedule:
     happenings: tuple[Happening, ...]
     false_starts: bool = False
     """Whether Google's queue makes VMs that it removes again, because there is no room for all."""
-    may: frozenset[str] | None = None
-    """The permissions of the clients; None for an owner's."""

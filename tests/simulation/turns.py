@@ -4,7 +4,6 @@ A task is a thread, because the code under test is written for threads; but only
 runs. It gives the turn away where it waits: for a reply, a lock, or a moment. Who is next is drawn.
 """
 
-import contextvars
 import threading
 import traceback
 
@@ -41,25 +40,6 @@ class Process:
             self.interrupts += 1
 
 
-class Worker:
-    """A thread that lives task after task: to start one for each costs a seventh of all the time."""
-
-    def __init__(self):
-        self.baton = threading.Lock()
-        self.baton.acquire()
-        self.live = None
-        threading.Thread(target=self._work, name="worker", daemon=True).start()
-
-    def _work(self):
-        while True:
-            self.baton.acquire()
-            contextvars.Context().run(self.live)
-
-
-_idle = []
-"""Workers with nothing to do."""
-
-
 class Task:
     """Something that a process does, in a thread that it has for itself until it is over."""
 
@@ -67,7 +47,9 @@ class Task:
         self.process, self.work, self.name = process, work, name
         self.until, self.ready = 0.0, None
         self.is_over = False
-        self.worker = None
+        self.baton = threading.Lock()
+        """Held by whoever waits for the turn."""
+        self.baton.acquire()
 
     def is_due(self, now):
         if self.process.is_dead or self.until <= now:
@@ -98,8 +80,7 @@ class Turns:
         if process.main is None:
             process.main = task
         self.tasks.append(task)
-        task.worker = _idle.pop() if _idle else Worker()
-        task.worker.live = lambda: self._live(task)
+        threading.Thread(target=self._live, args=(task,), daemon=True).start()
         return task
 
     def run(self):
@@ -122,10 +103,11 @@ class Turns:
             raise KeyboardInterrupt
 
     def _hand_over(self, task):
-        self.current.worker.baton.release()
-        task.worker.baton.acquire()
+        self.current.baton.release()
+        task.baton.acquire()
 
     def _live(self, task):
+        task.baton.acquire()
         try:
             if not task.process.is_dead:
                 task.work()
@@ -135,12 +117,11 @@ class Turns:
             self.broken = self.broken or traceback.format_exc()
         task.is_over = True
         self.tasks.remove(task)
-        _idle.append(task.worker)
         self._give()
 
     def _give(self):
         chosen = self._choose() if self.tasks else None
-        (self._end if chosen is None else chosen.worker.baton).release()
+        (self._end if chosen is None else chosen.baton).release()
 
     def _choose(self):
         """The task that is next, once it has something to do; time passes until then."""

@@ -20,9 +20,6 @@ HTML = b"<!doctype html><html><body><h1>Sign in to this network</h1></body></htm
 
 
 _NAME = re.compile(rb'"name": "([^"]+)"')
-_SOLD = ("/aggregated/machineTypes", "/quotaInfos")
-_written = {}
-"""What is sold and granted is long, and the same in every schedule of one quota: written out once."""
 
 
 class Exchange:
@@ -37,10 +34,9 @@ class Exchange:
 class Wire:
     """Carries the requests of all clients to one emulator, each with its own delays and mishaps."""
 
-    def __init__(self, cloud, dice, quota):
+    def __init__(self, cloud, dice):
         self.cloud = cloud
         self.dice = dice
-        self.quota = quota
         self.mishaps = []
         self._met = collections.Counter()
         """How many requests each client has sent on what a mishap waits for."""
@@ -128,8 +124,12 @@ class Wire:
                 self.cloud.world.faults.order("*", one.fault)
         if self.lag is not None:
             self.cloud.world.faults.order("aiplatform.*", self.lag)
+
+        def handle():
+            return self.cloud.dispatcher.handle(request).reply
+
         try:
-            reply = self._handled(request, is_plain=not found)
+            reply = self.on_upload(handle) if request.target.startswith("/upload/") else handle()
         except Dropped:
             return 0, {}, b""
         finally:
@@ -145,16 +145,6 @@ class Wire:
             elif one.kind == "fails after":
                 status, body = 503, b""
         return status, headers, body
-
-    def _handled(self, request, *, is_plain):
-        if request.target.startswith("/upload/"):
-            return self.on_upload(lambda: self.cloud.dispatcher.handle(request).reply)
-        if not is_plain or not request.target.partition("?")[0].endswith(_SOLD):
-            return self.cloud.dispatcher.handle(request).reply
-        key = (request.target, self.quota)
-        if key not in _written:
-            _written[key] = self.cloud.dispatcher.handle(request).reply
-        return _written[key]
 
     def _date(self):
         return _told(int(self.cloud.clock.now()))

@@ -34,9 +34,9 @@ class World:
         self.cloud = cloud = new_cloud()
         self.truth = Truth(cloud.clock)
         self.turns = Turns(cloud.clock, self.dice_of("turns"))
-        self.wire = Wire(cloud, self.dice_of("wire"), schedule.quota)
+        self.wire = Wire(cloud, self.dice_of("wire"))
         self.owners_token = cloud.world.callers.issue(cloud.owner)
-        self.token = cloud.world.callers.issue(cloud.caller(CLIENT, schedule.may))
+        self.token = cloud.world.callers.issue(cloud.caller(CLIENT))
         self.wire.on_upload = self._judge_upload
         self.uris = []
         self.spec = _spec(schedule, script)
