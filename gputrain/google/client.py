@@ -136,7 +136,6 @@ class GoogleClient:
             credentials, options = self.get_credentials(), ClientOptions(api_endpoint=address)
             made: Any = kind(credentials=credentials, transport="rest", client_options=options)  # type: ignore[call-arg]
             session = guard(made.transport._session)  # there is no other way to it (google-api-core 2.44)
-            session.hooks["response"].append(_check_for_client)
             for scheme, adapter in self.session().adapters.items():
                 session.mount(scheme, adapter)  # one pool of connections for all
             return made  # type: ignore[no-any-return]
@@ -264,21 +263,7 @@ def _json_of(response: Any, action: str) -> Json:
     except (ValueError, RecursionError):
         body = response.text[:200]
     if not isinstance(body, dict):
-        raise _not_an_object(f"could not {action}: ", body)
+        came = f"text beginning {body[:40]!r}" if isinstance(body, str) else type(body).__name__
+        what = f"could not {action}: the answer is not what was asked for"
+        raise unlike_google(what, f"a JSON object was due, {came} came", raw=redacted(body))
     return body
-
-
-def _not_an_object(what: str, body: Any) -> UnclearError:
-    came = f"text beginning {body[:40]!r}" if isinstance(body, str) else type(body).__name__
-    why = f"a JSON object was due, {came} came"
-    return unlike_google(f"{what}the answer is not what was asked for", why, raw=redacted(body))
-
-
-def _check_for_client(response: Any, *_: Any, **__: Any) -> None:
-    """Raise what Google's clients read without care; a 401 is google-auth's, which gets another token."""
-    from google.api_core.exceptions import from_http_status
-
-    if response.status_code >= 300 and response.status_code != 401:
-        raise from_http_status(response.status_code, "", response=response)
-    if response.status_code < 300 and not response.content.lstrip().startswith(b"{"):
-        raise _not_an_object("", response.text)

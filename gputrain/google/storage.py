@@ -252,24 +252,6 @@ class Objects:
 
         return self._try("list", f"{prefix}*", call, policy)
 
-    def upload(self, name: str, data: bytes, *, progress: Progress | None = None) -> ObjectInfo:
-        """Put an object where there is none, else PreconditionError; its chunks are retried one by one."""
-        action = f"upload gs://{self.bucket_name}/{name}"
-
-        def retried(call: Callable[[], Any]) -> Callable[[], Any]:
-            return lambda: self.access.tried(call, action=action, policy=WRITE, errors=_storage_errors)
-
-        blob = self._bucket.blob(name, chunk_size=CHUNK_BYTES)
-        with _storage_errors(action):  # also of what the client reads once all is sent
-            blob.upload_from_file(
-                _Shown(data, progress), size=len(data), content_type="application/gzip",
-                if_generation_match=0, timeout=WRITE.call_s, retry=retried,
-            )  # fmt: skip
-            info = _info(blob)
-        if progress is not None:
-            progress(len(data), len(data))
-        return info
-
     @property
     def _bucket(self) -> Any:
         return _client(self.access).bucket(self.bucket_name)
@@ -296,11 +278,23 @@ def upload(
     Raises:
         ProviderError: an object of that name holds something else.
     """
-    objects = Objects(access, bucket.name)
+    objects, action = Objects(access, bucket.name), f"upload gs://{bucket.name}/{name}"
     found = objects.stat(name)
     if found is None:
+        blob = objects._bucket.blob(name, chunk_size=CHUNK_BYTES)
+
+        def retried(call: Callable[[], Any]) -> Callable[[], Any]:  # chunk by chunk
+            return lambda: access.tried(call, action=action, policy=WRITE, errors=_storage_errors)
+
         try:
-            found = objects.upload(name, data, progress=progress)
+            with _storage_errors(action):  # also of what the client reads once all is sent
+                blob.upload_from_file(
+                    _Shown(data, progress), size=len(data), content_type="application/gzip",
+                    if_generation_match=0, timeout=WRITE.call_s, retry=retried,
+                )  # fmt: skip
+                found = _info(blob)
+            if progress is not None:
+                progress(len(data), len(data))
         except PreconditionError:  # another client was faster, or a try of ours whose response was lost
             found = objects.stat(name)
     if found is None or (found.size, found.md5) != (len(data), md5_of(data)):
