@@ -80,7 +80,7 @@ class Node:
         self._peers = self._meet()
         self._reset()
 
-    def _meet(self) -> Alone | Peers:
+    def _meet(self) -> Alone:
         cluster, options = self._cluster, self._options
         is_several = cluster.num_nodes > 1
         addr = options.local_addr or (own_address(cluster.host) if is_several else loopback())

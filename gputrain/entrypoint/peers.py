@@ -52,42 +52,53 @@ class Alone:
     """A node without a run directory: the only one, or one of several that each report their own ranks."""
 
     poll_s = 0.0
-    has_left = is_released = True
+    has_left = True
+    """All that this node had to say is written."""
 
     def __init__(self, cluster: Cluster, options: Options, hello: Document) -> None:
-        own = {**hello, "port": options.master_port or hello["port"]}
-        nodes = [{**own, "addr": "", "port": 0} for _ in range(cluster.num_nodes)]
-        nodes[cluster.node_rank] = own
-        if cluster.num_nodes > 1:
-            nodes[0] = {**nodes[0], "addr": hello["master_addr"], "port": cluster.port}
-        self.go: Document | None = {"run": 0, "nodes": nodes}
+        self._cluster, self._options, self._hello = cluster, options, hello
         self.expected = [cluster.node_rank]
         self.stop: Document | None = None
         self.results: dict[int, Document] = {}
         self.quiet: dict[int, bool] = {}
         self.silent: dict[int, float] = {}
+        """Nodes that have written no status for too long, and for how long; 0: ended without a result."""
+        self.go: Document | None = None
+        """The run that this node takes part in; with `end`, the job's result, where it cannot start."""
 
     def begin(self) -> None:
-        """There are no others to meet."""
+        """Meet the others, if there are any."""
+        cluster, hello = self._cluster, self._hello
+        own = {**hello, "port": self._options.master_port or hello["port"]}
+        nodes = [{**own, "addr": "", "port": 0} for _ in range(cluster.num_nodes)]
+        nodes[cluster.node_rank] = own
+        if cluster.num_nodes > 1:
+            nodes[0] = {**nodes[0], "addr": hello["master_addr"], "port": cluster.port}
+        self.go = {"run": 0, "nodes": nodes}
+
+    @property
+    def is_released(self) -> bool:
+        """Whether this node may go."""
+        return True
 
     def report(self, run: int, result: Document) -> None:
-        """As of `Peers`."""
+        """Report how ranks of this node have ended so far in a run."""
 
     def report_silence(self, is_quiet: bool) -> None:
-        """As of `Peers`."""
+        """Report that this node's ranks have been silent for the hang timeout, or speak again."""
 
     def ask_to_stop(self, stop: Document) -> None:
-        """As of `Peers`."""
+        """Ask all nodes to stop; the first who asks is the one that is named."""
         self.stop = self.stop or stop
 
     def leave_before_the_start(self, result: Document) -> None:
-        """As of `Peers`."""
+        """End the job, as this node cannot take part in it."""
 
     def end(self) -> None:
-        """As of `Peers`."""
+        """Report that this node ends."""
 
 
-class Peers:
+class Peers(Alone):
     """Reads and writes the run directory in a thread of its own, as a bucket may be slow or gone."""
 
     def __init__(
@@ -99,19 +110,11 @@ class Peers:
         wake: Callable[[], None],
         say: Callable[..., None],
     ) -> None:
-        self.go: Document | None = None
-        """The run that this node takes part in; with `end`, the job's result, where it cannot start."""
-        self.stop: Document | None = None
-        self.results: dict[int, Document] = {}
-        self.quiet: dict[int, bool] = {}
-        self.silent: dict[int, float] = {}
-        """Nodes that have written no status for too long, and for how long; 0: ended without a result."""
+        super().__init__(cluster, options, hello)
         self.expected = list(range(cluster.num_nodes))
         self.poll_s = directory.poll_s
-        self._directory, self._cluster, self._options = directory, cluster, options
-        self._wake, self._say = wake, say
+        self._directory, self._wake, self._say = directory, wake, say
         self._rank = cluster.node_rank
-        self._hello = hello
         self._hellos: dict[int, Document] = {}
         self._seen: dict[str, float] = {}
         self._leads: Document | None = None
@@ -125,39 +128,31 @@ class Peers:
         self._note_at = self._began + NOTE_FIRST_S
         self._trouble = ""
         self._is_over = False
-        self.has_left = False
-        """All that this node had to say is written."""
-        self._others_gone = False
+        self.has_left = self._others_gone = False
         self._news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gputrain-peers", daemon=True)
 
     def begin(self) -> None:
-        """Say hello, and meet the others."""
         self._put(f"hello-{self._rank}", self._hello)
         self._thread.start()
 
     def report(self, run: int, result: Document) -> None:
-        """Report how ranks of this node have ended so far in a run."""
         self._put(f"{run}/result-{self._rank}", result)
 
     def report_silence(self, is_quiet: bool) -> None:
-        """Report that this node's ranks have been silent for the hang timeout, or speak again."""
         self._is_quiet, self._status_at = is_quiet, 0.0
         self._news.set()
 
     def ask_to_stop(self, stop: Document) -> None:
-        """Ask all nodes to stop; the first who asks is the one that is named."""
         if self.stop is None and self.go:
             self.stop = stop
             self._put(f"{self.go['run']}/stop", stop)
 
     def leave_before_the_start(self, result: Document) -> None:
-        """End the job, as this node cannot take part in it."""
         self._hello = {**self._hello, "end": result}
         self._put(f"hello-{self._rank}", self._hello)
 
     def end(self) -> None:
-        """Report that this node ends."""
         if self.go and "end" not in self.go:
             self._put(f"{self.go['run']}/ended-{self._rank}", {"at": time.time()})
         self._is_over = True

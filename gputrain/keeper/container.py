@@ -23,7 +23,7 @@ from typing import Any
 from gputrain.entrypoint import processes
 from gputrain.entrypoint.cloud import access_token
 
-from .devices import Call, install
+from .devices import Call, fault_of, install
 from .keeper import Failed
 from .mounts import ROOT as BUCKETS
 
@@ -54,7 +54,7 @@ def fetch(image: str, call: Call) -> None:
         env = {**os.environ, "DOCKER_CONFIG": folder}
         if GOOGLES.fullmatch(registry):
             login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
-            said = run(call, login, env, access_token().encode())
+            said = fault_of(call, login, env, access_token().encode())
             if said is not None:
                 raise Failed(f"docker login at {registry} failed: {said}")
         pull(call, image, env)
@@ -65,7 +65,7 @@ def fetch(image: str, call: Call) -> None:
 def pull(call: Call, image: str, env: Mapping[str, str]) -> None:
     said = None
     for pause_s in PULL_PAUSES_S:
-        said = run(call, ["docker", "pull", "--quiet", image], env)
+        said = fault_of(call, ["docker", "pull", "--quiet", image], env)
         if said is None:
             return
         time.sleep(pause_s)
@@ -125,12 +125,6 @@ def kill() -> None:
     """End everything in the container now; docker's own process passes no SIGKILL on."""
     with contextlib.suppress(OSError):
         processes.output_of(["docker", "kill", NAME], within_s=KILL_S)
-
-
-def run(call: Call, command: list[str], env: Mapping[str, str], given: bytes = b"") -> str | None:
-    """Run a program that has to succeed; None, or what it said where it did not."""
-    code, said = call(command, env, given)
-    return said.strip()[-2000:] if code else None
 
 
 DOCKER, TOOLKIT = "docker.io", "nvidia-container-toolkit"
@@ -203,6 +197,6 @@ def _install(call: Call, name: str) -> None:
 
 
 def _run(call: Call, command: Sequence[str]) -> None:
-    code, said = call(command)
-    if code:
-        raise Failed("{} failed: {}\n{}".format(" ".join(command), said[-1500:], HINT))
+    fault = fault_of(call, command)
+    if fault is not None:
+        raise Failed("{} failed: {}\n{}".format(" ".join(command), fault, HINT))

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .keeper import Failed, Keeper
@@ -31,11 +31,8 @@ def install(call: Call, *names: str) -> str | None:
     if shutil.which("apt-get") is None:
         return "this boot image has no apt-get to install {} with".format(" ".join(names))
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for words in (["update"], ["install", "-y", "--no-install-recommends", *names]):
-        code, said = call([*_APT, *words], env)
-        if code and words != ["update"]:  # what is known already may be enough
-            return said[-1500:] or f"apt-get {words[0]} ended with {code}"
-    return None
+    call([*_APT, "update"], env)  # where that fails, what is known already may be enough
+    return fault_of(call, [*_APT, "install", "-y", "--no-install-recommends", *names], env)
 
 
 LOCAL_SSDS = "/dev/disk/by-id/google-local-nvme-ssd-*", "/dev/disk/by-id/google-local-ssd-*"
@@ -63,9 +60,11 @@ def mount_local_ssds(call: Call, folder: str, say: Callable[..., Any]) -> bool:
     if not free:
         return False
     device = _striped(call, free, say) if len(free) > 1 else free[0]
-    fault = _said(call, "mkfs.ext4", "-q", "-F", "-m", "0", device)
+    fault = fault_of(call, [*_PATIENT, "mkfs.ext4", "-q", "-F", "-m", "0", device])
     os.makedirs(folder, exist_ok=True)
-    fault = fault or _said(call, "mount", "-t", "ext4", "-o", "discard,noatime", device, folder)
+    fault = fault or fault_of(
+        call, [*_PATIENT, "mount", "-t", "ext4", "-o", "discard,noatime", device, folder]
+    )
     if fault:
         say(f"the local SSDs cannot be mounted, and all lies on the boot disk: {fault}", "WARNING")
         return False
@@ -78,20 +77,20 @@ def _striped(call: Call, disks: list[str], say: Callable[..., Any]) -> str:
     """One device of all of them, or the first where this boot image cannot stripe."""
     if shutil.which("mdadm") is None:
         install(call, "mdadm")
-    words = ["mdadm", "--create", ARRAY, "--name=gputrain", "--homehost=any", "--run", "--level=0"]
-    fault = _said(call, *words, f"--raid-devices={len(disks)}", *disks)
+    words = [*_PATIENT, "mdadm", "--create", ARRAY, "--name=gputrain", "--homehost=any", "--run", "--level=0"]
+    fault = fault_of(call, [*words, f"--raid-devices={len(disks)}", *disks])
     if not fault:
         return ARRAY
     say(f"one of {len(disks)} local SSDs is used, as they cannot be striped: {fault}", "WARNING")
     return disks[0]
 
 
-def _said(call: Call, *words: str) -> str | None:
-    """What a program said that failed; None where it did what it should."""
-    if shutil.which(words[0]) is None:
-        return f"there is no {words[0]} on this boot image"
-    code, said = call([*_PATIENT, *words])
-    return (said[-500:] or f"{words[0]} ended with {code}") if code else None
+def fault_of(
+    call: Call, words: Sequence[str], env: Mapping[str, str] = os.environ, given: bytes = b""
+) -> str | None:
+    """What a program wrote that failed; None where it did what it should. Raises as ``call``."""
+    code, said = call(list(words), env, given)
+    return (said.strip()[-1500:] or f"{' '.join(words)} ended with {code}") if code else None
 
 
 def _is_free(path: str) -> bool:

@@ -20,7 +20,7 @@ from gputrain.entrypoint import host
 from gputrain.entrypoint.cloud import metadata
 
 from . import container
-from .devices import Call, install
+from .devices import Call, fault_of, install
 from .keeper import Failed, Keeper
 
 VOLUMES = {"gib": "/usr/local/gib:/var/lib/gib", "tcpxo": "/var/lib:/var/lib", "tcpx": "/var/lib:/var/lib"}
@@ -120,7 +120,7 @@ def _have_devices(keeper: Keeper, networking: str) -> None:
 def _install(keeper: Keeper, networking: str, plugin: str) -> None:
     container.fetch(plugin, keeper.call)
     words = ["--rm", "--network", "host", "--volume", VOLUMES[networking], plugin]
-    said = container.run(keeper.call, ["docker", "run", *words, "install", "--install-nccl"], os.environ)
+    said = fault_of(keeper.call, ["docker", "run", *words, "install", "--install-nccl"])
     if said is not None:
         raise Failed(
             f"the plugin {plugin} cannot be installed: {said}\nTake another with nccl_plugin=, {INSTEAD}"
@@ -150,7 +150,7 @@ def _start(keeper: Keeper, networking: str, image: str) -> None:
         *["--network", "host", "--gpus", "all", "--env", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu"],
         *[*before, image, *after],
     ]
-    said = container.run(keeper.call, command, os.environ)
+    said = fault_of(keeper.call, command)
     deadline = time.monotonic() + READY_S
     while said is None:
         _, lives = keeper.call(["docker", "inspect", "--format", "{{.State.Running}}", DAEMON])

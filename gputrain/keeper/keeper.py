@@ -154,10 +154,10 @@ class Stopped(Exception):
     """A stop came while nothing ran that could save."""
 
 
-def grace_s(given: str) -> float:
-    """How long agents give their ranks to save; agents themselves refuse a setting that makes no sense."""
+def seconds_of(name: str, environ: Mapping[str, Any]) -> float:
+    """A setting of the agents in seconds; agents themselves refuse one that makes no sense."""
     try:
-        return max(0.0, float(given or contract.ENVIRONMENT[contract.GRACE][1]))
+        return max(0.0, float(environ.get(name) or contract.ENVIRONMENT[name][1]))
     except ValueError:
         return 0.0
 

@@ -22,6 +22,7 @@ from gputrain.entrypoint.cloud import Bucket, call, order
 from gputrain.entrypoint.options import EnvironmentRefused, vertex_cluster
 
 from .fence import MINE, Fence
+from .keeper import seconds_of
 from .log import NodeLog
 from .packages import Refused, install, refuse, say
 from .reports import ContainerReports
@@ -112,7 +113,7 @@ def hold_claim(bucket: Bucket, fence: Fence, name: str) -> None:
 
 def follow_claim(bucket: Bucket, fence: Fence, name: str) -> None:
     """Wait for node 0 to take the attempt's claim; end with 0 where another job than this one holds it."""
-    me, patience = own_id(), time.monotonic() + seconds_to_join()
+    me, patience = own_id(), time.monotonic() + seconds_of(contract.JOIN_TIMEOUT, os.environ)
     holder = bucket.get(name) if me else b""
     while holder is None:
         heed(fence.while_running())
@@ -132,13 +133,6 @@ def own_id() -> str:
     if not me:
         say("this platform tells no job id: two jobs of the same key would both run", "WARNING")
     return me
-
-
-def seconds_to_join() -> float:
-    try:
-        return float(os.environ.get(contract.JOIN_TIMEOUT) or contract.ENVIRONMENT[contract.JOIN_TIMEOUT][1])
-    except ValueError:
-        return 0.0  # the node's supervisor says what is wrong with it
 
 
 def read_secret(api: str, reference: str) -> str:

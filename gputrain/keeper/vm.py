@@ -22,7 +22,7 @@ from gputrain.entrypoint.cloud import CallFailed, call, metadata
 
 from . import container, devices, fabric
 from .fence import MINE
-from .keeper import ENDING_S, Failed, Keeper, Rules, Site, Stopped, grace_s
+from .keeper import ENDING_S, Failed, Keeper, Rules, Site, Stopped, seconds_of
 from .log import NodeLog, follow
 from .mounts import Mounts
 from .reports import LINES_S, VmReports, right_to
@@ -58,7 +58,7 @@ class Vm(Site):
         open(booted, "w").close()
         self.log = NodeLog(self.home, self.rank)
         self.board = VmReports(job, self.rank, self.log)
-        self.saves_s = grace_s(str(job["env"].get(contract.GRACE, "")))
+        self.saves_s = seconds_of(contract.GRACE, job["env"])
         self.patience_s = self.saves_s + ENDING_S
         self._began = time.monotonic()
         self._mounts = Mounts(job, self.data, self.log)

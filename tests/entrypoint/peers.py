@@ -62,4 +62,5 @@ def main():
     print(f"rank {RANK} finished")
 
 
-main()
+if __name__ == "__main__":
+    main()
