@@ -11,7 +11,7 @@ import time
 import pytest
 
 from gputrain import Trainer
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 
 class Road:
@@ -111,10 +111,7 @@ class Road:
 
     def until_idle(self):
         """Until nothing runs in this world."""
-        patience = time.monotonic() + PATIENCE_S
-        while self.living():
-            assert time.monotonic() < patience, self.living()
-            time.sleep(0.05)
+        until(lambda: not self.living(), shown=self.living, every_s=0.05)
 
     def text(self, job):
         return "\n".join(line.message for line in job.logs())

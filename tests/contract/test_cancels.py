@@ -1,11 +1,9 @@
 """A cancelled job ends, whatever it was doing; nothing of it bills, and its key is that of an ended job."""
 
-import time
-
 import pytest
 
 from gputrain import JobError, State
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 WAIT = """
 import signal, sys, time
@@ -88,12 +86,9 @@ def test_after_its_end(road, script):
 def test_from_elsewhere_while_its_submitter_still_asks_for_machines(road, script):
     road.delay()
     submitter = road.submitter(script(WAIT), KEY)
-    patience = time.monotonic() + PATIENCE_S
-    while not (found := road.trainer.jobs()):
-        assert time.monotonic() < patience
-        assert submitter.poll() is None, submitter.communicate()
-        time.sleep(0.05)
-    (job,) = found
+    until(lambda: submitter.poll() is not None or road.trainer.jobs())
+    assert submitter.poll() is None, submitter.communicate()
+    (job,) = road.trainer.jobs()
     job.cancel()
     submitter.communicate(timeout=PATIENCE_S)
     assert road.end(job) is State.CANCELLED

@@ -1,11 +1,9 @@
 """Clients that share a key, die, come later or know nothing of each other."""
 
-import time
-
 import pytest
 
 from gputrain import State
-from tests.patience import PATIENCE_S
+from tests.patience import until
 from tests.road import said_by
 
 RUNS = """
@@ -58,10 +56,7 @@ def test_a_key_that_is_submitted_again_by_a_trainer_that_remembers_nothing_gives
 
 def test_a_client_that_is_killed_while_it_submits_leaves_one_job_to_the_next(road, script):
     first = road.submitter(script(RUNS), KEY)
-    patience = time.monotonic() + PATIENCE_S
-    while not road.begun() and first.poll() is None:
-        assert time.monotonic() < patience
-        time.sleep(0.01)
+    until(lambda: road.begun() or first.poll() is not None)
     first.kill()
     first.communicate()
     is_the_only_one(road, road.submit(script(RUNS), key=KEY))

@@ -11,8 +11,7 @@ from gputrain import JobFailedError, Local, State, Trainer, catalog
 from gputrain.backends.local.offers import find_gpus
 from gputrain.entrypoint import launcher
 from gputrain.keeper import devices as readiness
-
-PATIENCE_S = 120.0
+from tests.patience import until
 
 TRAINS = """
 import torch
@@ -108,17 +107,10 @@ def memory_mib():
     return [int(line) for line in subprocess.check_output(asked, text=True).split()]
 
 
-def until(is_true, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
 def started(trainer, script, word, **fields):
     """A job whose rank has said a word."""
     job = trainer.submit(script, gpu=1, **fields)
-    until(lambda: any(line.message == word for line in job.logs()), f"no {word!r}: {job.state}")
+    until(lambda: any(line.message == word for line in job.logs()), shown=lambda: f"no {word!r}: {job.state}")
     return job
 
 
@@ -201,7 +193,7 @@ def test_a_cancelled_job_saves_and_frees_its_card(trainer, script, figure):
     began = time.monotonic()
     job.cancel()
     assert job.wait() is State.CANCELLED
-    until(lambda: max(memory_mib()) <= max(before) + 100, f"{memory_mib()}, before {before}")
+    until(lambda: max(memory_mib()) <= max(before) + 100, shown=lambda: f"{memory_mib()}, before {before}")
     figure("cancel to an empty card", f"{time.monotonic() - began:.1f} s")
     assert any(line.message.startswith("saving") for line in job.logs())
 
@@ -220,7 +212,7 @@ def test_a_rank_that_waits_for_its_card_is_seen_from_outside(trainer, script, fi
     assert "nccl" in one.recorded["0"]["name"]
     job.cancel()
     assert job.wait() is State.CANCELLED
-    until(lambda: max(memory_mib()) <= max(before) + 100, f"{memory_mib()}, before {before}")
+    until(lambda: max(memory_mib()) <= max(before) + 100, shown=lambda: f"{memory_mib()}, before {before}")
 
 
 def test_a_card_that_never_comes_back_ends_the_job(trainer, script):
@@ -229,7 +221,7 @@ def test_a_card_that_never_comes_back_ends_the_job(trainer, script):
         trainer.run(script(SPINS), gpu=1, hang_timeout="15s", progress="none")
     assert failed.value.kind == "hang", str(failed.value)
     assert "waits_for_the_gpu" in failed.value.traceback
-    until(lambda: max(memory_mib()) <= max(before) + 100, f"{memory_mib()}, before {before}")
+    until(lambda: max(memory_mib()) <= max(before) + 100, shown=lambda: f"{memory_mib()}, before {before}")
 
 
 def test_more_ranks_than_cards_are_told_as_that(trainer, script):

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from gputrain import JobEvent, JobFailedError, Local, State, StoppedError, Trainer
-from tests.patience import PATIENCE_S
+from tests.patience import until
 
 LASTS = "import time, sys\nprint('up', flush=True)\ntime.sleep(float(sys.argv[1]))\n"
 
@@ -74,10 +74,7 @@ def test_many_who_wait_share_one_thread(long):
     assert threading.active_count() <= before + 1
     for one in futures:
         one.cancel()
-    until = time.monotonic() + PATIENCE_S
-    while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.05)
-    assert threading.active_count() <= before
+    until(lambda: threading.active_count() <= before)
 
 
 @pytest.mark.parametrize("call", ["wait", "result"])
@@ -110,9 +107,7 @@ def test_each_change_is_told_as_a_small_event(trainer, script):
     job = trainer.submit(script("raise KeyError('of the script')"), on_change=told.append)
     heard = []
     assert job.wait(timeout=60, on_change=heard.append) is State.FAILED
-    until = time.monotonic() + PATIENCE_S
-    while not (told and told[-1].state.is_terminal) and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: told and told[-1].state.is_terminal)
     for events in (told, heard):
         assert all(isinstance(one, JobEvent) for one in events)
         assert [one.kind for one in events] == ["seen", *["state"] * (len(events) - 1)]
@@ -133,10 +128,7 @@ def test_a_trainer_tells_of_all_jobs_that_live_and_that_come(trainer, script, lo
     job = trainer.submit(path)
     other = Trainer(Local(gpus=0)).submit(path)
     job.wait()
-    until = time.monotonic() + PATIENCE_S
-    while not (told.get(job.id, [""])[-1] == "succeeded" and long.id in told):
-        assert time.monotonic() < until, told
-        time.sleep(0.05)
+    until(lambda: told.get(job.id, [""])[-1] == "succeeded" and long.id in told, shown=lambda: told)
     assert old.id not in told
     watching.close()
     other.wait()

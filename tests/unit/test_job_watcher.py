@@ -1,7 +1,6 @@
 """The threads that look at jobs: one look for all, and whoever cannot be seen holds up nobody else."""
 
 import threading
-import time
 
 import attrs
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from gputrain import AuthError, PermissionDeniedError, State, TransientError
 from gputrain.job import watcher
 from tests.each import each
+from tests.patience import until
 
 
 @attrs.define(eq=False)
@@ -38,13 +38,6 @@ class Seen:
         if self.gate is not None:
             self.gate.wait()
         return False
-
-
-def until(true):
-    end = time.monotonic() + 300
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ The cloud is the emulator in live mode: each VM boots the real startup script, a
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ pytest.importorskip("torch")
 from gputrain import ComputeEngine, Trainer
 from gputrain.lifecycle import State
 from tests.contract.clouds import live_cloud
+from tests.patience import until
 
 SCRIPT = Path(__file__).parents[1] / "preempted_training.py"
 MACHINE = "g2-standard-4"
@@ -79,7 +79,4 @@ def test_a_gang_that_loses_a_node_for_good_goes_on_with_fewer_from_its_checkpoin
     assert job.candidate.num_nodes == 1
     assert job.candidate.price_usd_h == pytest.approx(whole.price_usd_h / 2)
     assert job.cost_usd == pytest.approx(shrunk.cost_usd)
-    patience = time.monotonic() + 60
-    while cloud.compute.vms and time.monotonic() < patience:
-        time.sleep(0.2)
-    assert not cloud.compute.vms
+    until(lambda: not cloud.compute.vms)

@@ -4,7 +4,6 @@ Without Podman or the image everything here is skipped, with the reason; `make e
 """
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from gputrain.spec import TrainingSpec
 from gputrain_emulator.live import USERLAND, why_no_userland
 from gputrain_emulator.storage import Storage
 from tests.contract.clouds import live_cloud
-from tests.patience import PATIENCE_S
+from tests.patience import until
 from tests.road import Road
 
 REASON = why_no_userland(USERLAND)
@@ -85,13 +84,7 @@ def inside(cloud):
 def gone(cloud):
     """Waits until no VM is left: each goes by itself, before systemd ends its unit after 110 s."""
 
-    def wait(patience_s=PATIENCE_S):
-        until = time.monotonic() + patience_s
-        while cloud.compute.vms and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not cloud.compute.vms
-
-    return wait
+    return lambda: until(lambda: not cloud.compute.vms)
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 import importlib.util
 import json
-import time
 
 import pytest
 
 from gputrain import JobFailedError, State, Trainer
 from gputrain_emulator.storage import Storage
 from tests.machines.containers.conftest import ACCOUNT, ALONE, BARE, IMAGE
+from tests.patience import until
 
 MEET = """
 import os, socket, sys
@@ -73,13 +73,6 @@ def submit(backend, tmp_path):
         return Trainer(backend).submit(str(path), **asked)
 
     return send
-
-
-def until(claim):
-    patience = time.monotonic() + 60
-    while not claim():
-        assert time.monotonic() < patience
-        time.sleep(0.2)
 
 
 def said(job):

@@ -11,7 +11,8 @@ from gputrain_emulator.live import LiveMode
 from gputrain_emulator.vertex import Vertex
 from tests.machines.containers import engine
 from tests.machines.containers.conftest import NAME
-from tests.machines.containers.test_compute_containers import MEET, said, until
+from tests.machines.containers.test_compute_containers import MEET, said
+from tests.patience import until
 
 SAVE = """
 import os, signal, time

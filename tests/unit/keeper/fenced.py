@@ -1,13 +1,12 @@
 """A VM whose job has a record: its code, its document, and what it writes."""
 
 import json
-import time
 
 from gputrain.backends.compute.request import metadata
 from gputrain.code.bundle import pack
 from gputrain.entrypoint import zipapp
 from gputrain.google.storage import BucketPrefix, upload
-from tests.patience import PATIENCE_S
+from tests.patience import until
 from tests.support.records import OTHER, OURS, Records
 
 ATTEMPT = OURS.attempt.id
@@ -82,10 +81,7 @@ class Job:
         return {name for name in self.objects() if "/logs/" not in name}
 
     def until(self, so):
-        until = time.monotonic() + PATIENCE_S
-        while not so() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert so(), self.objects()
+        until(so, shown=self.objects)
 
     def ended(self):
         """The status in which the VM tells its end, once it has gone."""

@@ -3,15 +3,6 @@
 import errno
 import io
 import os
-import time
-
-
-def until(is_so):
-    """Wait for what is promised, and fail where it does not come."""
-    late = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < late
-        time.sleep(0.02)
 
 
 def stop(board):

@@ -15,9 +15,10 @@ from gputrain.keeper.log import NodeLog
 from gputrain.keeper.status import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
+from tests.patience import until
 from tests.support.records import OURS, Records
 
-from .folders import opener, stop, until
+from .folders import opener, stop
 
 HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
 FOLDER = f"jobs/bert/{OURS.attempt.id}/"

@@ -14,9 +14,10 @@ from gputrain.keeper.vm import Vm
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from tests.each import each
+from tests.patience import until
 from tests.support.records import OTHER, OURS, Records
 
-from .folders import stop, until
+from .folders import stop
 
 DENIED = Refuse(error=ApiError(403, "vm@p does not have storage.objects.get access", reason="forbidden"))
 

@@ -6,19 +6,16 @@ import secrets
 import signal
 import sys
 import time
-from datetime import datetime, timezone
 
 import attrs
 
 from gputrain.backends.local import Local
-from gputrain.jobstore import FolderStore, JobRecord, JobStore
 from gputrain.lifecycle import State
-from gputrain.orchestration.launcher import act, submit
-from gputrain.orchestration.look import Context, look
-from gputrain.orchestration.options import draw, option_of
-from gputrain.planning import candidates
-from gputrain.spec import TrainingSpec
-from tests.patience import PATIENCE_S
+from gputrain.orchestration.launcher import submit
+from gputrain.orchestration.look import look
+from gputrain.orchestration.options import draw
+from tests.patience import PATIENCE_S, until
+from tests.support.attempts import Process
 
 SEEING = getattr(sys, "seeing", contextlib.nullcontext)
 """Lets a test look into /proc in the interpreter of `tests.soak.portable`, where nobody else can."""
@@ -33,34 +30,16 @@ def jobs_of(root, gpus=0):
     return Jobs(Impatient(gpus=gpus, root=root), root)
 
 
-class Jobs:
+class Jobs(Process):
+    """What a trainer does with jobs of one folder, each by its record."""
+
     def __init__(self, backend, root):
-        self.backend, self.root = backend, root
-        self.context = Context(
-            jobs=JobStore(backend.documents or FolderStore(root / "home")),
-            backends={backend.name: backend},
-            code=lambda record, _backend: self.code(record),
-            candidates_left=lambda record: self.plan(TrainingSpec.from_dict(record.spec)),
-            refresh=tuple,
-            now=lambda: datetime.now(timezone.utc),
-            sleep=lambda seconds: time.sleep(min(seconds, 3.0)),
-        )
-
-    def code(self, record):
-        bundle = self.backend.package(TrainingSpec.from_dict(record.spec), record.job_id)
-        self.backend.upload(bundle)
-        return bundle
-
-    def plan(self, spec):
-        return candidates(spec, [self.backend.supply]).candidates
+        self.root = root
+        super().__init__(backend, time.time, lambda seconds: time.sleep(min(seconds, 3.0)))
 
     def first(self, job_id="", **spec):
         """A record without an attempt, and its plan."""
-        wanted = TrainingSpec(**spec)
-        plan = self.plan(wanted)
-        job_id = job_id or f"job-{secrets.token_hex(4)}"
-        options = tuple(option_of(one) for one in plan)
-        return JobRecord(job_id=job_id, spec=wanted.to_dict(), options=options), plan
+        return super().first(job_id or f"job-{secrets.token_hex(4)}", self.spec(**spec))
 
     def submit(self, **spec):
         """The record of a job that was launched."""
@@ -70,8 +49,7 @@ class Jobs:
         """The record of a job whose attempt was drawn and not launched, and its request."""
         record, plan = self.first(**spec)
         attempt = draw(record, plan[0], self.context.now())
-        wanted = TrainingSpec.from_dict(record.spec)
-        request = self.backend.build_request(record, wanted, attempt, plan[0], self.code(record))
+        request = self.backend.build_request(record, self.spec(**spec), attempt, plan[0], self.code(record))
         return record.begin(attempt), request
 
     def status(self, record):
@@ -86,7 +64,7 @@ class Jobs:
         """The record of the job once it has ended, as each step of it is taken."""
 
         def has_ended():
-            found = act(self.context, look(self.context, record.job_id)).stored.record
+            found = self.reconcile(record.job_id).stored.record
             return found if found.has_ended else None
 
         return until(has_ended)
@@ -141,10 +119,7 @@ class Jobs:
 
     def none_left(self, record, within_s=PATIENCE_S):
         """Whether all processes of a job are gone, or go within so long."""
-        end = time.monotonic() + within_s
-        while left := self.processes(record):
-            assert time.monotonic() < end, left
-            time.sleep(0.02)
+        until(lambda: not self.processes(record), seconds=within_s, shown=lambda: self.processes(record))
         return True
 
 
@@ -160,12 +135,3 @@ def _seen(pid):
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return [], b""
     return ([], b"") if is_dead else (words, environ)
-
-
-def until(condition, seconds=PATIENCE_S):
-    """What a condition returns once it is true."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.02)
-    return found

@@ -13,7 +13,7 @@ from gputrain.jobstore import Wanted
 from gputrain.jobstore.record import draw_id
 from gputrain.orchestration.launcher import act
 from gputrain.orchestration.look import cancel, look
-from tests.unit.local.jobs import until
+from tests.patience import until
 
 SUPERVISOR, AGENT = "backends.local.supervisor", "gputrain.entrypoint.__main__"
 TWICE = """

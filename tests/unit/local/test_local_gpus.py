@@ -9,7 +9,8 @@ from gputrain.backends.local import Local, offers, supervisor
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from tests.each import each
-from tests.unit.local.jobs import jobs_of, until
+from tests.patience import until
+from tests.unit.local.jobs import jobs_of
 
 HOLD = """
 import os, signal, sys, time

@@ -109,15 +109,6 @@ class Processes(Backend):
         return {one.name[4:]: int(one.read_text() or 0) for one in sorted(folder.glob("pid-*"))}
 
 
-def until(condition, seconds=20):
-    """What a condition returns once it is true."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.02)
-    return found
-
-
 def is_alive(pid):
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)

@@ -15,7 +15,8 @@ from gputrain.jobstore import RecordError, Stored
 from gputrain.lifecycle import State
 from gputrain.orchestration.launcher import act, submit
 from gputrain.orchestration.look import cancel, look, look_many
-from tests.unit.orchestration.processes import candidate, context, first_record, kill, until
+from tests.patience import until
+from tests.unit.orchestration.processes import candidate, context, first_record, kill
 
 
 def submitted(around, places, **spec):
@@ -25,9 +26,7 @@ def submitted(around, places, **spec):
 
 def state_when_over(around, job_id="bert"):
     """The state of a job that is reconciled until it has ended."""
-    return until(
-        lambda: (found := act(around, look(around, job_id))).stored.record.has_ended and found.state, 20
-    )
+    return until(lambda: (found := act(around, look(around, job_id))).stored.record.has_ended and found.state)
 
 
 def trained(root, job_id="bert"):
@@ -93,7 +92,7 @@ def test_a_job_that_lost_a_node_starts_again_and_ends_when_its_restarts_are_used
         kill(int(pid.read_text()))
         (tmp_path / "bert" / attempt.id / "ended-0").write_text("preempted")
         if restarts:
-            until(lambda: act(around, look(around, "bert")).stored.record.restarts == 1, 20)
+            until(lambda: act(around, look(around, "bert")).stored.record.restarts == 1)
     assert state_when_over(around) is State.FAILED
     record = around.jobs.read("bert").record
     assert (record.result, record.restarts, record.used_s) == ("preempted", 1, 2.0)

@@ -12,7 +12,7 @@ from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from gputrain_emulator.live import LiveMode, gpus
 from tests.contract.clouds import live_cloud
 from tests.contract.emulated_compute import ComputeRoad
-from tests.patience import PATIENCE_S
+from tests.patience import until
 
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 HELLO = "print('hello', flush=True)"
@@ -97,13 +97,6 @@ def submit(road, tmp_path):
     return of
 
 
-def wait_until(claim, patience_s=PATIENCE_S):
-    patience = time.monotonic() + patience_s
-    while not claim() and time.monotonic() < patience:
-        time.sleep(0.05)
-    assert claim()
-
-
 def failed(road, job, kind):
     assert (road.end(job), job.failure.kind) == (State.FAILED, kind)
     return job.failure.message
@@ -114,7 +107,7 @@ def test_a_machine_with_too_few_gpus_trains_nothing_and_says_what_it_saw(cloud, 
     job = submit(HELLO)
     assert "nvidia-smi sees 1 GPUs, and this machine should have 2" in failed(road, job, "boot")
     assert "hello" not in road.text(job)
-    wait_until(lambda: not cloud.compute.vms)
+    until(lambda: not cloud.compute.vms)
 
 
 def test_a_vm_that_boots_twice_does_not_train_twice(cloud, road, submit):
@@ -125,19 +118,19 @@ def test_a_vm_that_boots_twice_does_not_train_twice(cloud, road, submit):
     road.backend()._access.post(f"{url}/reset", action="press the reset button")
     failed(road, job, "rebooted")
     assert road.text(job).count("waiting") == 1
-    wait_until(lambda: not cloud.compute.vms)
+    until(lambda: not cloud.compute.vms)
 
 
 def test_a_vm_that_may_not_delete_itself_powers_off_and_is_cleaned(cloud, road, submit):
     buckets = {f"storage.objects.{verb}" for verb in ("create", "get", "list", "delete")}
     cloud.caller(ACCOUNT, buckets)
     job = submit(HELLO)
-    wait_until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
+    until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
     orphans = road.trainer.orphans()
     assert [(one.name, one.job_id) for one in orphans] == [(*job.machines, job.id)]
     assert orphans[0].price.usd_h > 0
     assert road.trainer.clean_up() == orphans
-    wait_until(lambda: not cloud.compute.vms)
+    until(lambda: not cloud.compute.vms)
     assert road.end(job) is State.SUCCEEDED
 
 
@@ -174,7 +167,7 @@ def test_a_node_that_never_boots_is_named_and_deleted_by_its_peer(cloud, road, s
     if is_watched:
         road.until(job, lambda job: "is gone; the others have to save" in job.detail, may_end=True)
         road.end_after_a_while(job)
-    wait_until(lambda: not cloud.compute.vms and not cloud.compute.resources["disks"])
+    until(lambda: not cloud.compute.vms and not cloud.compute.resources["disks"])
     assert f"{job.machines[1]} never booted" in failed(road, job, "boot")
 
 
@@ -213,7 +206,7 @@ def test_a_vm_that_cannot_know_its_job_says_so_and_powers_off(cloud, road, submi
 
     road.alter(garble)
     job = submit(HELLO)
-    wait_until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
+    until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
     (vm,) = cloud.compute.vms.values()
     assert said in vm.serial.read(0)[0]
     failed(road, job, "guest_shutdown")
@@ -241,7 +234,7 @@ def test_a_bucket_that_is_gone_mid_run_keeps_no_vm(cloud, road, submit):
     ]
     with pytest.raises(JobLostError, match=job.id):
         road.fresh().attach(job.uri).refresh()
-    wait_until(lambda: not cloud.compute.vms)
+    until(lambda: not cloud.compute.vms)
     for order in orders:
         order.cancel()
     failed(road, job, "vanished")
@@ -254,9 +247,9 @@ def test_a_guest_that_loses_the_network_for_good_powers_off(cloud, road, submit)
     road.until_said(job, "waiting")
     cloud.fail("*", DropBeforeCommit(), times=None, caller=ACCOUNT)
     vms = cloud.compute.vms.values()
-    wait_until(lambda: [vm.status for vm in vms] == ["TERMINATED"], patience_s=LAST_S + 400)
+    until(lambda: [vm.status for vm in vms] == ["TERMINATED"], seconds=LAST_S + 400)
     failed(road, job, "guest_shutdown")
-    wait_until(lambda: not cloud.compute.vms)
+    until(lambda: not cloud.compute.vms)
 
 
 def test_a_bucket_that_cannot_be_mounted_fails_the_boot_and_names_the_right(cloud, road, submit):
@@ -264,4 +257,4 @@ def test_a_bucket_that_cannot_be_mounted_fails_the_boot_and_names_the_right(clou
     assert "gs://not-there/ckpt cannot be mounted: " in message
     assert "does not exist" in message
     assert "roles/storage.objectUser" in message
-    wait_until(lambda: not cloud.compute.vms)
+    until(lambda: not cloud.compute.vms)
