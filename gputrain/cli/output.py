@@ -140,4 +140,5 @@ def error_document(error: GputrainError) -> Json:
 
 def in_flags(fix: str) -> str:
     """A fix as it is typed here: ``--num-nodes 2`` for ``num_nodes=2``."""
-    return re.sub(rf"\b({'|'.join(FLAGS)})=(?=['\w])", lambda found: f"{FLAGS[found[1]]} ", fix)
+    fix = re.sub(rf"\b({'|'.join(FLAGS)})=(?=['\w])", lambda found: f"{FLAGS[found[1]]} ", fix)
+    return re.sub(r"(--source-dir '[^']*'), script='([^']*)'", r"\1 \2", fix)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
+
 from gputrain import catalog
 from gputrain.catalog import Service, Stage
 from gputrain.planning.candidates import Candidate, is_open
@@ -82,6 +84,13 @@ def _short_sentence(one: Candidate) -> str:
     reading = deciding(one.fact.readings)
     why = f"{reading}. What would work: {reading.fix}, or fewer GPUs" if reading else "its quota is too small"
     return f"Not tried: {one.gpus}{_sold(one)} in {one.place} by {one.backend}: {why}."
+
+
+def shortages(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Each quota that is too small for a candidate, with the fix; the first three."""
+    readings = [deciding(one.fact.readings) for one in candidates if not is_open(one)]
+    bare = [attrs.evolve(one, read_at=None) for one in readings if one]
+    return tuple(dict.fromkeys(f"short: {one}; fix: {one.fix}" for one in bare))[:3]
 
 
 def _cost_sentence(one: Candidate) -> str:

@@ -25,7 +25,7 @@ from gputrain.errors import (
     Scope,
 )
 from gputrain.planning import Candidate, Failover, GcloudJob, Outcome, Refusal, few_places, is_open
-from gputrain.planning.explain import explain, warnings
+from gputrain.planning.explain import explain, shortages, warnings
 from gputrain.planning.failover import StopReason
 from gputrain.quota import deciding
 from gputrain.spec import Image, TrainingSpec, format_duration
@@ -205,7 +205,8 @@ class Plan(TableDisplay):
         shown = rows if self.shows_all else rows[:SHOWN_CANDIDATES]
         caption = [f"{len(rows) - len(shown)} more with --all"] if len(shown) < len(rows) else []
         caption += filter(None, [_price_sources(self.candidates), self.age, self.uploads])
-        below = [f"outputs: {self.outputs}" if self.outputs else "", self.cheapest_elsewhere]
+        outputs = f"outputs: {self.outputs}" if self.outputs else ""
+        below = [*shortages(self.candidates), outputs, self.cheapest_elsewhere]
         return Table(
             title=f"Plan for {self.spec.title}", columns=_COLUMNS, rows=shown,
             right=("#", "$/h", "at most $"), caption="\n".join(filter(None, ["; ".join(caption), *below])),

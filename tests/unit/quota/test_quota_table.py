@@ -117,6 +117,9 @@ def test_boot_disks_count_by_their_type_and_size(cloud, reach, gpu, metric):
     assert {one.verdict.value for one in Trainer(small).quotas(gpu, **spec)} == {"fits"}
     (row,) = Trainer(large).quotas(gpu, **spec)
     assert (row.verdict.value, row.deciding.metric, row.deciding.need) == ("short", metric, 800)
+    plan = str(Trainer(large).plan(command=["true"], gpu=gpu, **spec))
+    assert f"short: {metric} in us-central1 is 500 with 0 in use, the job needs 800" in plan
+    assert "fix: a smaller disk_gib=" in plan
     with pytest.raises(QuotaExceededError) as caught:
         Trainer(large).submit(command=["true"], gpu=gpu, max_run_duration="1h", **spec)
     assert "a smaller disk_gib=, or request more of" in caught.value.fix
