@@ -39,7 +39,6 @@ class Errors:
     def check(
         self, holds: bool, field: str, value: object, expected: str, fix: str, *, problem: str = ""
     ) -> None:
-        """Record an error unless ``holds``."""
         if not holds:
             self.add(field, value, expected, fix, problem=problem)
 
@@ -63,7 +62,6 @@ class Errors:
         return None
 
     def raise_if_any(self, kind: type[SpecError] = SpecError, **facts: Any) -> None:
-        """Raise one SpecError, or a subclass with its own facts, with all errors."""
         if self.faults:
             lines = "".join(f"\n  {fault}" for fault in self.faults)
             text = f"{self._of} is not valid:{lines}" if self._of else lines.strip()
@@ -214,7 +212,6 @@ def many(read_one: Reader, *, or_one: bool = False, least: int = 0) -> Reader:
 
 
 def some(read_one: Reader) -> Reader:
-    """One or more items, as a list or one alone."""
     return many(read_one, or_one=True, least=1)
 
 
@@ -229,7 +226,6 @@ def number(low: float, high: float) -> Reader:
 
 
 def word(*known: str) -> Reader:
-    """One of some words."""
     return reader(lambda value: isinstance(value, str) and value in known, str)
 
 
@@ -245,7 +241,6 @@ def words(kind: type[enum.Enum]) -> str:
 
 
 def instance(kind: type[Any]) -> Reader:
-    """An instance of a class."""
     return reader(lambda value: isinstance(value, kind))
 
 

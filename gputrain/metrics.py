@@ -233,7 +233,6 @@ class Reports:
         )
 
     def take(self, rows: Iterable[Report]) -> None:
-        """Take in reports."""
         for row in rows:
             names = frozenset(row)
             if self._made[names] % self._every == 0:
@@ -300,7 +299,6 @@ class MachineUse:
 
     @property
     def metrics(self) -> Metrics:
-        """A row for each sample."""
         return self._reports.metrics
 
     @property

@@ -90,7 +90,6 @@ def data(file: str) -> str:
 
 @cache
 def networks() -> Mapping[str, Any]:
-    """``networks.toml``."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

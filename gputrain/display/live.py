@@ -115,14 +115,12 @@ class View:
         self._shown_at = float("-inf")
 
     def is_due(self) -> bool:
-        """Whether it is time for another status."""
         return not self.is_quiet and time.monotonic() - self._shown_at >= BETWEEN_S
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """New log lines."""
 
     def status(self, status: Status) -> None:  # noqa: ARG002
-        """How it stands now."""
         self._shown_at = time.monotonic()
 
     def close(self) -> None:
@@ -147,7 +145,6 @@ class PlainLines(View):
         self._written_at = float("-inf")
 
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """Write them, each with its rank."""
         for line in user_lines(lines):
             stream = self._ours if line.rank is None else self._stream
             at = f"{line.time:{_TIME}} " if self._timestamps and line.time else ""
@@ -180,7 +177,6 @@ class Terminal(View):
         self._live.start()
 
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """Print them above the live status."""
         from rich.text import Text
 
         for line in user_lines(lines):
@@ -190,7 +186,6 @@ class Terminal(View):
             self._console.print(Text(f"{rank:>5} │ ", style="cyan").append(text), soft_wrap=True)
 
     def status(self, status: Status) -> None:
-        """Renew the live status."""
         from rich.text import Text
 
         super().status(status)
@@ -200,7 +195,6 @@ class Terminal(View):
         self._live.update(text)
 
     def close(self) -> None:
-        """Leave the last status on the screen."""
         self._live.stop()
         if not self._console.is_terminal:  # there it ends the line itself
             self._console.line()
@@ -224,7 +218,6 @@ class Notebook(View):
         self._pictures, self._drawn_at = "", float("-inf")
 
     def lines(self, lines: Sequence[LogLine]) -> None:
-        """Keep the last of them."""
         shown = user_lines(lines)
         self._count += len(shown)
         self._tail.extend(map(str, shown))
@@ -295,7 +288,6 @@ def choose(progress: str | None, result: type) -> View:
 
 
 def in_notebook() -> bool:
-    """Whether a cell of a notebook is running."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 

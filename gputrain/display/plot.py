@@ -55,8 +55,6 @@ def sparkline(values: Iterable[float], *, width: int = 24) -> str:
 
 @attrs.frozen(kw_only=True)
 class Curve:
-    """The values of one metric of one job."""
-
     label: str = attrs.field(converter=cut)
     points: tuple[tuple[float, float], ...]
     """Pairs of step, or seconds, and value."""
@@ -64,8 +62,6 @@ class Curve:
 
 @attrs.frozen(kw_only=True)
 class Panel:
-    """Curves that share their axes."""
-
     title: str
     curves: tuple[Curve, ...]
 

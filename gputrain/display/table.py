@@ -34,7 +34,6 @@ from the right."""
 
 
 def cut(text: str, most: int = LONGEST_CELL) -> str:
-    """The text, or its beginning."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -153,7 +152,6 @@ class Table:
 
     @property
     def _cells(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Each column's name and cells."""
         return [(name, tuple(row[n] for row in self.rows)) for n, name in enumerate(self.columns)]
 
     @property

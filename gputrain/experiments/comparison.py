@@ -58,12 +58,10 @@ class Comparison(TableDisplay):
 
     @property
     def errors(self) -> Sequence[GputrainError]:
-        """Why points have no job."""
         return ()
 
     @property
     def caption(self) -> str:
-        """How many jobs there are."""
         return f"{len(self.rows)} jobs"
 
     def metrics(self) -> dict[Job, Metrics]:

@@ -60,8 +60,6 @@ class Submits(Protocol):
 
 @attrs.frozen(kw_only=True)
 class PointOutcome(TableDisplay):
-    """How one point ended."""
-
     point: Point
     job: Job | None
     """None: it could not be submitted."""
@@ -154,13 +152,11 @@ class Experiment(Comparison):
 
     @property
     def rows(self) -> Sequence[tuple[Point, Job | None]]:
-        """Each point with its job; None where it has none yet."""
         jobs = self._runner.jobs
         return [(point, jobs.get(n)) for n, point in enumerate(self.points)]
 
     @property
     def errors(self) -> Sequence[GputrainError]:
-        """Why points have no job."""
         return tuple(self._runner.errors.values())
 
     @property

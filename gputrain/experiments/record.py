@@ -112,7 +112,6 @@ class ExperimentRecord:
         )
 
     def to_json(self) -> bytes:
-        """As it is stored."""
         return json.dumps({"schema": SCHEMA, **attrs.asdict(self)}).encode()
 
     @classmethod
@@ -182,5 +181,4 @@ class ExperimentStore:
             self._documents.swap(f"notes/{self.name}.cancelled.json", b"{}", 0)
 
     def is_cancelled(self) -> bool:
-        """Whether that was written."""
         return self._documents.read(f"notes/{self.name}.cancelled.json") is not None

@@ -31,8 +31,6 @@ LONGEST_S = 60.0
 
 @attrs.frozen(kw_only=True, eq=False)
 class Found:
-    """The answer to one question, or the error that came instead of it."""
-
     value: Any = None
     error: GputrainError | None = None
     read_at: datetime
@@ -95,7 +93,6 @@ class Cache(Generic[K, V]):
         return {key: one.result() if one.done() else late for key, one in futures.items()}
 
     def forget(self) -> None:
-        """Fetch everything anew next time."""
         with self._lock:
             self._answers.clear()
             self._fetching = {}
@@ -153,13 +150,11 @@ class Recent(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V) -> V:
-        """Keep a value; returns it."""
         with self._lock:
             self._items[key] = value
             return value
 
     def drop(self, key: K) -> None:
-        """Forget one key."""
         with self._lock:
             self._items.pop(key, None)
 
@@ -170,7 +165,6 @@ class Recent(Generic[K, V]):
             return tuple(self._items.items())
 
     def __len__(self) -> int:
-        """How much is kept now."""
         return len(self.items())
 
 
@@ -200,5 +194,4 @@ class Pace:
         return True
 
     def note(self, stream: str) -> None:
-        """A stream has made a call."""
         self._called_at.put(stream, self._now())

@@ -34,8 +34,6 @@ _RESERVATION = (
 
 @attrs.frozen(kw_only=True, eq=False)
 class ZonalList:
-    """A list over all zones."""
-
     by_zone: Mapping[str, tuple[Json, ...]]
     """What was read of each zone; of a zone in ``missing`` there may be more."""
     missing: tuple[str, ...]
@@ -49,7 +47,6 @@ class ZonalList:
 
     @property
     def listing(self) -> Listing[Json]:
-        """All zones together."""
         return Listing(tuple(one for held in self.by_zone.values() for one in held), self.missing)
 
 

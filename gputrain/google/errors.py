@@ -71,7 +71,6 @@ class TooLargeError(ProviderError):
 
 
 def unlike_google(what: str, why: str, raw: Any = None) -> UnclearError:
-    """The error for an answer that Google does not give."""
     fix = "check what stands between this machine and Google: a proxy may answer for it"
     return UnclearError(what, why=why, fix=fix, raw=raw)
 
@@ -137,7 +136,6 @@ class Rule:
 
     @property
     def scope(self) -> Scope:
-        """How far it reaches."""
         scope: Scope = self.facts.get("scope", self.error.scope)
         return scope
 

@@ -31,7 +31,6 @@ def label_value(text: str) -> str:
 
 
 def our_labels(job_id: str, theirs: Mapping[str, str]) -> dict[str, str]:
-    """The user's labels and ours."""
     return {
         **theirs,
         LABEL_JOB: label_value(job_id),

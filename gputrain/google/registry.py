@@ -46,7 +46,6 @@ class ImageName:
         return cls(host=found["host"], path=found["path"], reference=reference)
 
     def by_digest(self, digest: str) -> str:
-        """The same image under its digest."""
         return f"{self.host}/{self.path}@{digest}"
 
 

@@ -93,7 +93,6 @@ class BucketPrefix:
         return cls(name=found[1], prefix=f"{prefix}/" if prefix else "")
 
     def object_name(self, *parts: str) -> str:
-        """The name of an object below the prefix."""
         return self.prefix + "/".join(parts)
 
     def uri(self, *parts: str) -> str:
@@ -118,8 +117,6 @@ class Version:
 
 @attrs.frozen(kw_only=True)
 class ObjectInfo(Version):
-    """An object without its content."""
-
     name: str
     size: int
     md5: str
@@ -130,8 +127,6 @@ class ObjectInfo(Version):
 
 @attrs.frozen(kw_only=True)
 class Object(Version):
-    """An object that was read."""
-
     content: bytes = attrs.field(repr=False)
 
 

@@ -3,7 +3,7 @@
 import re
 
 from gputrain import catalog
-from gputrain.catalog import Confidence, GpuNetworking, load
+from gputrain.catalog import GpuNetworking, load
 from tests.each import each
 
 SHAPES = {shape.machine_type: shape for shape in catalog.shapes()}
@@ -59,12 +59,6 @@ def test_the_fastest_way_is_the_one_that_google_documents(kind, networking, nics
     fastest = catalog.fabrics(SHAPES[kind])[0]
     assert (str(fastest.networking), len(fastest.nics)) == (networking, nics)
     assert fastest.gbps_per_gpu(SHAPES[kind]) == gbps
-
-
-def test_what_rests_on_one_old_source_says_so():
-    old = [row for _, row in ROWS if row.networking is GpuNetworking.FAST_SOCKET]
-    assert old
-    assert {row.confidence for row in old} == {Confidence.LOW}
 
 
 def test_nccl_is_told_how_far_gpus_of_a_g4_reach():

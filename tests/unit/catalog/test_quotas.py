@@ -1,5 +1,3 @@
-import pytest
-
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
 from tests.each import each
@@ -49,13 +47,3 @@ def test_vertex_has_quotas_of_its_own(gpu, stem, id_stem):
     assert spot.metric == f"aiplatform.googleapis.com/custom_model_training_preemptible_nvidia_{stem}_gpus"
     assert spot.quota_id == f"CustomModelTrainingPreemptible{id_stem}GPUsPerProjectPerRegion"
     assert spot.api == "aiplatform.googleapis.com"
-
-
-def test_a_quota_names_itself_and_says_whether_it_is_of_all_regions():
-    assert catalog.quota("H100").name == f"{FAMILY} (NVIDIA_H100)"
-    assert catalog.quota("T4").name == "NVIDIA_T4_GPUS"
-    assert catalog.ALL_REGIONS.name == "GPUS_ALL_REGIONS"
-    assert catalog.is_of_all_regions(catalog.CPUS_ALL_REGIONS.name)
-    assert not catalog.is_of_all_regions(catalog.CPUS.name)
-    with pytest.raises(KeyError):
-        catalog.other_quota("TPUs")

@@ -4,6 +4,7 @@ import importlib
 import io
 import json
 import re
+import sys
 import tarfile
 from pathlib import Path
 
@@ -136,6 +137,24 @@ def test_a_job_that_fails_ends_with_1_and_its_own_traceback(run, read, script):
     assert "gputrain/cli" not in err
     status, job = read("submit", "train.py")
     assert (status, job["state"]) == (1, "failed")
+
+
+def test_a_terminal_shows_the_traceback_of_a_failure_once(run, script, monkeypatch):
+    script("raise ValueError('the labels are damaged')")
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
+    _, out, err = run("submit", "train.py", "--nproc-per-node", "1")
+    assert (out + err).count("Traceback") == 1
+    assert "why: ValueError: the labels are damaged" in err
+
+
+def test_a_plan_says_a_fix_in_flags_and_the_same_commands_once(cloud, run, script):
+    out = run("plan", script(), "--gpu", "H100:8", "--backend", "local")[1]
+    assert "--nproc-per-node 8" in " ".join(out.split())
+    more = ("--num-nodes", "2", "--region", "us-central1", "--region", "europe-west4")
+    out = run("plan", script(), "--gpu", "H100:8", "--backend", "compute", *more)[1]
+    assert out.count("gcloud compute firewall-rules create") == 1
+    assert "as [1]" in out
 
 
 def test_the_log_of_a_job_is_read_by_its_name_or_its_uri(run, script):

@@ -32,11 +32,6 @@ def test_what_is_written_is_read_back(seconds):
     assert parse_duration(format_duration(timedelta(seconds=seconds))) == timedelta(seconds=seconds)
 
 
-@each(("value", "seconds"), [(2, 2.0), (0.5, 0.5), ("5", 5.0), ("1h30m", 5400.0)])
-def test_seconds_may_be_said_as_a_duration(value, seconds):
-    assert seconds_of(value) == seconds
-
-
 @each("value", ["soon", math.nan, "nan", 10**400, [], {}])
 def test_a_timeout_that_is_no_duration_is_refused(value):
     with pytest.raises(SpecError, match="timeout="):

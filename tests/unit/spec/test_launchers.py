@@ -1,7 +1,5 @@
 """A launcher within a command leaves nodes apart, and a plan says so."""
 
-import pytest
-
 from gputrain import Local, Trainer, TrainingSpec
 from gputrain.spec.launchers import launcher_warning
 from tests.each import each
@@ -42,9 +40,3 @@ def test_a_plan_warns_of_it(tmp_path):
     trainer = Trainer(Local(gpus=0, root=tmp_path))
     plan = trainer.plan(command=["torchrun", "--nproc_per_node=2", "dist.py"], num_nodes=2)
     assert "torchrun in the command does not know the other nodes" in " ".join(str(plan).split())
-
-
-@pytest.mark.parametrize("command", [["train"], None])
-def test_no_launcher_is_no_warning(command):
-    fields = {"command": command} if command else {"script": "t.py"}
-    assert not launcher_warning(TrainingSpec(**fields, num_nodes=2))
