@@ -10,10 +10,7 @@ from gputrain_emulator.vertex.states import Fate
 
 JOB = {"gpu": "L4:1", "num_nodes": 2, "max_run_duration": "1h"}
 HOUR_S = 3600
-CREATES = {
-    "compute": "compute.instances.bulkInsert",
-    "vertex": "aiplatform.customJobs.create",
-}
+CREATES = {"compute": "compute.instances.bulkInsert", "vertex": "aiplatform.customJobs.create"}
 
 
 @pytest.fixture(params=["compute", "vertex"])

@@ -141,16 +141,6 @@ def test_log_lines_keep_their_colour_and_nothing_else(text):
     assert last in ([], ["\x1b[0m"]), "a colour ends with its line"
 
 
-@settings(max_examples=200)
-@given(HOSTILE)
-def test_a_document_for_programs_says_the_same_and_commands_nothing(text):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        output.print_json({"message": text, text: 1})
-    assert json.loads(out.getvalue()) == {"message": text, text: 1}
-    assert commands(out.getvalue()) == []
-
-
 MARKUP = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "'><b onclick=x>", "</title><script>",
     "</style><a href=javascript:x>", "]]><x>", "<!--", "-->", "&lt;b&gt;", "&#60;b&#62;", "<svg onload=x>",

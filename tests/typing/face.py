@@ -6,17 +6,7 @@ from concurrent.futures import Future
 from typing_extensions import assert_type
 
 import gputrain
-from gputrain import (
-    CapacityError,
-    ComputeEngine,
-    Job,
-    Local,
-    Plan,
-    State,
-    Trainer,
-    TrainingSpec,
-    VertexAI,
-)
+from gputrain import CapacityError, ComputeEngine, Job, Local, Plan, State, Trainer, TrainingSpec, VertexAI
 from gputrain.backends.base import LogLine
 from gputrain.doctor import Check, Checks
 from gputrain.errors import Scope

@@ -11,12 +11,7 @@ import pytest
 import gputrain_emulator
 from gputrain import causes
 from gputrain.backends.compute import ComputeEngine
-from gputrain.errors import (
-    CapacityError,
-    QuotaExceededError,
-    RequestError,
-    TransientError,
-)
+from gputrain.errors import CapacityError, QuotaExceededError, RequestError, TransientError
 from gputrain.google import Objects
 from gputrain.jobstore import Attempt, Launch, RecordError
 from gputrain.lifecycle import State
@@ -49,11 +44,7 @@ def test_a_gang_is_made_whole_and_bears_its_attempts_id_everywhere(cloud, jobs):
     )
     items = told.body["resource"]["instanceProperties"]["metadata"]["items"]
     document = next(one["value"] for one in items if one["key"] == "gputrain-job")
-    for part in (
-        f'"attempt": "{attempt.id}"',
-        '"record": "records/bert.json"',
-        '"folder": "jobs/bert/"',
-    ):
+    for part in (f'"attempt": "{attempt.id}"', '"record": "records/bert.json"', '"folder": "jobs/bert/"'):
         assert part in document
     status = jobs.status()
     assert (status.state, status.exists, status.is_whole, status.has_run) == (

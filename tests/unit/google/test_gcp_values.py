@@ -5,11 +5,7 @@ import re
 
 from hypothesis import given, strategies as st
 
-from gputrain.google import (
-    filter_text,
-    label_value,
-    our_labels,
-)
+from gputrain.google import filter_text, label_value, our_labels
 
 
 @given(st.text())

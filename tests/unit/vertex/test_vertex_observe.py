@@ -3,12 +3,7 @@
 import pytest
 
 from gputrain import Trainer
-from gputrain.errors import (
-    ApiDisabledError,
-    JobFailedError,
-    PermissionDeniedError,
-    RequestError,
-)
+from gputrain.errors import ApiDisabledError, JobFailedError, PermissionDeniedError, RequestError
 from gputrain.lifecycle import State
 from gputrain_emulator.vertex.states import Fate
 from tests.unit.vertex.runs import REGIONS, tell

@@ -6,12 +6,7 @@ from datetime import datetime, timedelta, timezone
 import attrs
 import pytest
 
-from gputrain.backends.vertex.states import (
-    STATES,
-    SeenJob,
-    failure_of,
-    state_of,
-)
+from gputrain.backends.vertex.states import STATES, SeenJob, failure_of, state_of
 from gputrain.lifecycle import State
 from tests.each import each
 

@@ -58,11 +58,7 @@ def said(job, words):
 
 def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, script):
     job = Trainer(make(cloud)).submit(
-        script,
-        gpu="L4:2",
-        num_nodes=2,
-        provisioning_model="spot",
-        max_restarts=2,
+        script, gpu="L4:2", num_nodes=2, provisioning_model="spot", max_restarts=2
     )
     until(job, lambda: job.state is State.RUNNING and len(said(job, "rank")) == 4)
     (theirs,) = cloud.world.part(Vertex).jobs.values()
