@@ -1,6 +1,7 @@
 """A job's life on a VM: its keeper is a unit of systemd's, and Google's runner has nothing to do with it."""
 
 from gputrain.lifecycle import State
+from tests.unit.keeper.fenced import Job
 
 LONG = 1_000_000
 LOUD = f"""
@@ -143,3 +144,8 @@ def test_nodes_see_what_another_has_closed_and_the_bucket_holds_it_at_the_end(
     assert road.text(ref).count("sees /gcs/my-bucket/ckpt") == 2
     assert {len(stored(f"ckpt/shard-{rank}")) for rank in range(2)} == {100_000}
     gone()
+
+
+def test_ranks_of_a_vm_that_boots_are_killed_and_save_nothing_once_another_attempt_trains(cloud, tmp_path):
+    job = Job(cloud, tmp_path)
+    job.is_superseded_while_it_trains()

@@ -9,6 +9,7 @@ from gputrain import JobFailedError, State, Trainer
 from gputrain_emulator.storage import Storage
 from tests.machines.containers.conftest import ACCOUNT, ALONE, BARE, IMAGE
 from tests.patience import until
+from tests.unit.keeper.fenced import Job
 
 MEET = """
 import os, socket, sys
@@ -169,3 +170,7 @@ def test_an_image_without_python_is_told_as_such(cloud, submit):
         submit("print('hello')", image=BARE).result(timeout=100)
     assert caught.value.kind == "boot"
     assert "did not start with python3 of" in str(caught.value)
+
+
+def test_ranks_in_a_container_are_killed_and_save_nothing_once_another_attempt_trains(cloud, tmp_path):
+    Job(cloud, tmp_path, IMAGE).is_superseded_while_it_trains()

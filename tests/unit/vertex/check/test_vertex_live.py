@@ -1,4 +1,4 @@
-"""Real ranks behind the real wire: a Spot job that is taken back, a function, and secrets."""
+"""Real ranks behind the real wire: a Spot job that is taken back, and secrets."""
 
 import hashlib
 import time
@@ -11,16 +11,32 @@ from gputrain.google import GoogleClient
 from gputrain.google.storage import BucketPrefix, upload
 from gputrain_emulator.iam import Accounts
 from gputrain_emulator.vertex import Vertex
+from tests.contract.clouds import live_cloud
 from tests.patience import PATIENCE_S
-from tests.unit.vertex.check.live import WAIT_FOR_GO
+
+WAIT_FOR_GO = """
+import os, signal, sys, time, urllib.error, urllib.request
+signal.signal(signal.SIGTERM, lambda *_: (print("saved", flush=True), sys.exit(75)))
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
+while True:
+    try:
+        urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/my-bucket/o/go").read()
+        break
+    except urllib.error.HTTPError:
+        time.sleep(0.1)
+print("done", flush=True)
+"""
+"""A script that ends once it may."""
 
 
 @pytest.fixture
-def cloud(cloud):
-    """Its machines take longer than a look at them, so that the wait for new ones is seen."""
-    service = cloud.world.part(Vertex)
-    service.settings = replace(service.settings, provision_s=3.0)
-    return cloud
+def cloud():
+    """A cloud of real ranks, whose machines take longer to come than a look at them."""
+    with live_cloud(allow_unconfined=True) as running:
+        running.vertex.settings = replace(
+            running.vertex.settings, provision_s=3.0, start_s=0.05, error_delay_s=1.0
+        )
+        yield running
 
 
 @pytest.fixture
