@@ -1,12 +1,13 @@
 """A submit against the emulated cloud: where it goes when places say no, and what the ledger tells of it."""
 
+import os
 import pickle
+import signal
 
 import pytest
 
 from gputrain import NoPlacementError, QuotaExceededError, RequestError
 from gputrain_emulator.faults import Reshape
-from tests.struck import press
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
 
 BULK = "compute.instances.bulkInsert"
@@ -118,7 +119,7 @@ def test_a_stale_plan_reads_the_facts_anew_and_keeps_its_choices(cloud, trainer,
     ("name", "step"), [("compute", BULK), ("compute", OPERATION), ("vertex", CREATE_JOB)]
 )
 def test_ctrl_c_in_a_submit_leaves_nothing_and_says_so(cloud, trainer, script, name, step):
-    cloud.fail(step, Reshape(change=press))
+    cloud.fail(step, Reshape(change=lambda reply: os.kill(os.getpid(), signal.SIGINT) or reply))
     with pytest.raises(KeyboardInterrupt, match="what was made is cancelled"):
         trainer(name).submit(script, **L4)
     cloud.clock.advance(600)
