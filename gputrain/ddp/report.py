@@ -34,9 +34,7 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: int | Non
     if total is not None:
         document["total_steps"] = total
     for name, value in metrics.items():
-        kept = name
-        while kept in _OURS or (kept != name and kept in metrics):
-            kept += "_reported" if kept == name else "_"
+        kept = f"{name}_reported" if name in _OURS else name
         if kept != name and name not in _noticed:
             _noticed.add(name)
             notice(f"the metric {name!r} is kept as {kept!r}: every report has a {name} of its own")
@@ -75,11 +73,6 @@ def beat() -> None:
         with contextlib.suppress(OSError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
             os.utime(path)
-
-
-def write_metric(step: int, metrics: dict[str, Any], total: int | None) -> None:
-    """Print the line of a report at once, in one write."""
-    write_line(metric_line(step, metrics, time.time(), total))
 
 
 def write_line(text: str) -> None:

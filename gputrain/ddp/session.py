@@ -326,7 +326,8 @@ class Session:
         if self.is_main:
             is_count = step is None or step == self._step  # else it may count epochs
             total = self._total_steps if is_count else None
-            report.write_metric(self._step if step is None else step, metrics, total)
+            step = self._step if step is None else step
+            report.write_line(report.metric_line(step, metrics, time.time(), total))
 
     def log(self, text: str, *, all_ranks: bool = False) -> None:
         """Let rank 0 (or every rank) print a line at once."""

@@ -91,19 +91,15 @@ def test_a_rank_that_leaves_with_75_stops_the_others(cluster):
         assert node.cause is None
 
 
-def test_ranks_that_agreed_to_leave_are_not_hurried(cluster):
+@pytest.mark.parametrize("nproc", [1, 3])
+def test_ranks_that_agreed_to_leave_are_not_hurried(cluster, nproc):
     """One is gone first; the signal must not catch the others between their save and their end."""
     script = cluster.script("""
         import os, sys, time
         time.sleep(0.5 * int(os.environ["RANK"]))
         sys.exit(75)
     """)
-    node = cluster.run(script, nproc=3)
-    assert (node.code, node.result["state"]) == (75, "stopped"), node.out
-
-
-def test_the_only_rank_that_leaves_with_75_is_a_stop_too(cluster):
-    node = cluster.run(cluster.script("import sys; sys.exit(75)"), nproc=1)
+    node = cluster.run(script, nproc=nproc)
     assert (node.code, node.result["state"]) == (75, "stopped"), node.out
 
 
