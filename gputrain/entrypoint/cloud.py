@@ -154,10 +154,6 @@ class Bucket:
         """An object's content; None where there is none."""
         return call("GET", self._url(name) + "?alt=media", accept=(404,))
 
-    def exists(self, name: str) -> bool:
-        """Whether there is an object of that name."""
-        return call("GET", self._url(name) + "?fields=name", accept=(404,)) is not None
-
     def metadata_of(self, name: str) -> Any:
         """An object's metadata; None where there is no such object."""
         answer = call("GET", self._url(name) + "?fields=metadata", accept=(404,))

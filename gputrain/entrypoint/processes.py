@@ -52,7 +52,7 @@ def hold_signals() -> None:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(_signals[1], warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
 
 

@@ -236,7 +236,7 @@ class VmReports(NodeReports):
         """Why the nodes should stop, by the bucket."""
         try:
             self.answer()
-            if self.bucket.exists(self.folder + "failed"):
+            if self.bucket.metadata_of(self.folder + "failed") is not None:
                 return PEER
             if self._absent:
                 self._absent = self.silent()
