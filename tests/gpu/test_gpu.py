@@ -9,7 +9,7 @@ import pytest
 
 from gputrain import JobFailedError, Local, State, Trainer, catalog
 from gputrain.backends.local.offers import find_gpus
-from gputrain.entrypoint import launcher
+from gputrain.entrypoint import network
 from gputrain.keeper import devices as readiness
 from tests.patience import until
 
@@ -240,7 +240,7 @@ def test_nccl_says_its_network_in_words_that_are_read(tmp_path, figure):
     told = subprocess.check_output([sys.executable, "-c", INITS], env=environ, text=True)
     figure("versions", told.strip())
     said = []
-    watch = launcher.NetWatch("", 0, lambda text, *_: said.append(text))
+    watch = network.NetWatch("", 0, lambda text, *_: said.append(text))
     watch.begin(num_nodes=2)
     watch.look(str(tmp_path), is_last=True)
     assert said == ["NCCL talks to other nodes by Socket"], [
