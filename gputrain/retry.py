@@ -89,10 +89,8 @@ def retried(
     """What ``call`` returns, tried again while it raises `TransientError` and the budget lasts.
 
     Args:
-        call: without arguments; must be safe to repeat.
         policy: how patiently; its ``call_s`` and ``repeats_unclear`` are for the caller.
         unless: those of the transient errors after which it is not safe to repeat.
-        sleep: takes seconds.
         now: seconds of any clock that ``sleep`` moves.
         dice: a number from 0 to 1.
         tell: takes a line for people with each failure after the first `TOLD_S`.

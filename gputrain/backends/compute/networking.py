@@ -55,7 +55,11 @@ def choose(
     if not ways:
         why = f"the network interfaces of several {shape.machine_type} are not known to gputrain"
         return Choice(fabric=None, lacks=why, fix="num_nodes=1, or another GPU")
-    fits = [one for one in ways if _is_meant(one, settings)]
+    fits = [one for one in ways if one.networking is settings.gpu_networking]
+    if settings.gpu_networking is GpuNetworking.AUTO:
+        # What is unverified is taken only by name; further sockets where their networks are named.
+        sure = (one for one in ways if one.confidence is not Confidence.LOW)
+        fits = [one for one in sure if settings.gpu_subnetworks or not (one.is_plain and one.nics)]
     if not fits:
         have = " or ".join(repr(one.networking.value) for one in ways)
         why = f"{shape.machine_type} has no {settings.gpu_networking}: its ways are {have}"
@@ -85,15 +89,6 @@ def choose(
     if lacks:
         fix += f"; or gpu_networking='single-nic', {_cost(fabric, ways[-1], shape)}{commands}"
     return Choice(fabric=fabric, lacks=lacks, fix=fix)
-
-
-def _is_meant(fabric: Fabric, settings: ComputeSettings) -> bool:
-    """What is unverified is taken when it is asked for; further sockets where their networks are named."""
-    if settings.gpu_networking is not GpuNetworking.AUTO:
-        return fabric.networking is settings.gpu_networking
-    if fabric.confidence is Confidence.LOW:
-        return False
-    return bool(settings.gpu_subnetworks) or not fabric.is_plain or not fabric.nics
 
 
 def _cost(fast: Fabric, slow: Fabric, shape: Shape) -> str:
@@ -159,7 +154,11 @@ def recipe(fabric: Fabric, settings: ComputeSettings, zone: str) -> str:
     """The commands that make networks, subnetworks and rules for several machines, for a shell."""
     region, mine = region_of(zone) or "REGION", f"--project {settings.network_project}"
     make, make_below = "gcloud compute networks create", "gcloud compute networks subnets create"
-    lines = [*_first_network(settings, region)]
+    lines = []
+    if (
+        settings.network != "default"
+    ):  # what nodes meet in; in that one, Google's own, they may reach each other
+        lines = _first_network(settings, region)
     if fabric.data_gvnics:
         lines.append(
             f"for i in $(seq 1 {fabric.data_gvnics}); do\n"
@@ -177,18 +176,12 @@ def recipe(fabric: Fabric, settings: ComputeSettings, zone: str) -> str:
             f"for i in $(seq 1 {fabric.rdma_nics}); do\n  {make_below} rdma-sub-$i --network gpu-rdma"
             f" --region {region} --range 192.168.$i.0/24 {mine}; done"
         )
-    return "\n".join(map(_folded, "\n".join(lines).splitlines()))
-
-
-def _folded(line: str) -> str:
-    """A line for a shell in lines that fit a terminal, so that they can be copied from it."""
-    return " \\\n      ".join(textwrap.wrap(line, 66, break_long_words=False, break_on_hyphens=False))
+    fold = textwrap.TextWrapper(66, break_long_words=False, break_on_hyphens=False)
+    # in lines that fit a terminal, so that they can be copied from it
+    return "\n".join(" \\\n      ".join(fold.wrap(line)) for line in "\n".join(lines).splitlines())
 
 
 def _first_network(settings: ComputeSettings, region: str) -> list[str]:
-    """What nodes meet in. In ``default``, which Google makes, they may reach each other."""
-    if settings.network == "default":
-        return []
     network, project = short(settings.network), settings.network_project
     mine, mode = f"--project {project}", "auto" if settings.subnetwork is None else "custom"
     lines = [f"gcloud compute networks create {network} --subnet-mode {mode} {mine}"]
@@ -226,9 +219,7 @@ class WaysOut:
     """Where the VMs of a subnetwork get to without addresses of their own."""
 
     to_google: bool
-    """Cloud Storage and the other APIs."""
     to_internet: bool
-    """Package indexes and registries of others as well."""
 
 
 def ways_out(subnetwork: Mapping[str, Any], routers: Sequence[Mapping[str, Any]]) -> WaysOut:
@@ -237,20 +228,16 @@ def ways_out(subnetwork: Mapping[str, Any], routers: Sequence[Mapping[str, Any]]
     >>> ways_out({"privateIpGoogleAccess": True}, [])
     WaysOut(to_google=True, to_internet=False)
     """
+    own, network = _path(subnetwork.get("selfLink")), _path(subnetwork.get("network"))
+    there = [one for one in routers if _path(one.get("network")) == network]
+    nats = [nat for router in there for nat in mappings(router.get("nats"))]
     has_nat = any(
-        _covers(nat, subnetwork)
-        for router in routers
-        if _path(router.get("network")) == _path(subnetwork.get("network"))
-        for nat in mappings(router.get("nats"))
+        nat.get("sourceSubnetworkIpRangesToNat") in _WHOLE
+        or own in {_path(one.get("name")) for one in mappings(nat.get("subnetworks"))}
+        for nat in nats
+        if nat.get("type", "PUBLIC") == "PUBLIC"
     )
     return WaysOut(to_google=has_nat or bool(subnetwork.get("privateIpGoogleAccess")), to_internet=has_nat)
-
-
-def _covers(nat: Mapping[str, Any], subnetwork: Mapping[str, Any]) -> bool:
-    if nat.get("type", "PUBLIC") != "PUBLIC":
-        return False
-    named = {_path(one.get("name")) for one in mappings(nat.get("subnetworks"))}
-    return nat.get("sourceSubnetworkIpRangesToNat") in _WHOLE or _path(subnetwork.get("selfLink")) in named
 
 
 def _path(link: Any) -> str:

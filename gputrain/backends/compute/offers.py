@@ -129,10 +129,8 @@ def questions(
     """What to ask about candidates beside their quotas: machines in zones, and advice where it is wanted."""
     asked: dict[str, Callable[[], Any]] = {}
     for one in wanted:
-        if shape_of(one, Service.COMPUTE).is_attached:
-            asked[_ACCELERATORS] = lambda: _accelerators(access)
-        else:
-            asked[_MACHINES] = lambda: _machines(access)
+        kind = _ACCELERATORS if shape_of(one, Service.COMPUTE).is_attached else _MACHINES
+        asked[kind] = partial(_listed, access, kind)
     advised = [one for one in wanted if has_advice and one.provisioning_model in ADVISED]
     for key, one in list({_advice_key(one): one for one in advised}.items())[:MOST_ADVICE]:
         asked[key] = partial(_ask_advice, access, one, shape_of(one, Service.COMPUTE))
@@ -180,19 +178,15 @@ def _machine_in(
     return f"the catalog's table of zones ({dated.key}, {dated.dated})", "", unread
 
 
-def _machines(access: GoogleClient) -> ZonalList:
-    """Every machine type with GPUs built in, by zone.
+def _listed(access: GoogleClient, kind: str) -> ZonalList:
+    """Every machine type with GPUs built in, by zone; or every NVIDIA GPU, which can be attached to N1.
 
     That a zone lists a GPU does not say that it has the machine: a3-megagpu-8g exists in 13 regions, its GPU
     is listed in 20 (catalog sources machine-regions and accelerator-regions).
     """
     series = sorted({one.machine_type.partition("-")[0] for one in catalog.machines() if one.gpu})
-    return list_all_zones(access, _MACHINES, fields="name", wanted=f'name eq "({"|".join(series)})-.*"')
-
-
-def _accelerators(access: GoogleClient) -> ZonalList:
-    """Every NVIDIA GPU, by zone: what can be attached to N1 machines there."""
-    return list_all_zones(access, _ACCELERATORS, fields="name", wanted='name eq "nvidia-.*"')
+    names = f"({'|'.join(series)})-.*" if kind == _MACHINES else "nvidia-.*"
+    return list_all_zones(access, kind, fields="name", wanted=f'name eq "{names}"')
 
 
 def _advice_key(one: Candidate) -> str:

@@ -165,7 +165,13 @@ class Vms:
             while left := self._there(vms):
                 refused = self._delete(vms, left) or refused
                 if self.calls.access.now() - began > GONE_S:
-                    raise _left_behind(vms, sorted(left), refused)
+                    names = " ".join(sorted(left))
+                    delete = f"gcloud compute instances delete {names} --zone {vms.zone}"
+                    raise LeftBehindError(
+                        f"VMs of {vms.job_id} in {vms.zone} could not be deleted: {names}",
+                        why="they are on their way out and do not go" if refused is None else refused.what,
+                        fix=f"{delete}; or trainer.clean_up()",
+                    )
                 self.calls.access.sleep(ROUND_S)
 
     def _there(self, vms: AttemptVms) -> dict[str, Json]:
@@ -211,15 +217,6 @@ class Vms:
                 self.queue.remove(one.place, one.name, within_s=GROUP_GONE_S)
             else:
                 self.calls.delete(one.place, one.name)
-
-
-def _left_behind(vms: AttemptVms, left: Sequence[str], refused: GputrainError | None) -> LeftBehindError:
-    names = " ".join(left)
-    return LeftBehindError(
-        f"{len(left)} of {len(vms.names)} VMs of {vms.job_id} in {vms.zone} could not be deleted: {names}",
-        why="they are on their way out and do not go" if refused is None else refused.what,
-        fix=f"gcloud compute instances delete {names} --zone {vms.zone}; or trainer.clean_up()",
-    )
 
 
 def _machine(vm: Mapping[str, Any]) -> Machine:

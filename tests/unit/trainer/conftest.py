@@ -86,7 +86,3 @@ def creates(cloud):
     """The calls that would make a job."""
     wanted = ("compute.instances.bulkInsert", "compute.instances.insert", "aiplatform.customJobs.create")
     return [seen for seen in cloud.requests if seen.method in wanted]
-
-
-def tried(job):
-    return [(one.candidate.backend, one.candidate.place) for one in job.attempts.tries]

@@ -7,22 +7,13 @@ class Nothing:
     """Is no backend."""
 
 
-def refused(value):
-    with pytest.raises(SpecError) as told:
-        Trainer(value)
-    return told.value.faults
-
-
 @pytest.mark.parametrize("value", [7, Nothing(), Nothing, Local, "local", "vertx", {"local"}, iter(())])
 def test_what_is_no_backend_is_refused_with_how_one_is_made(value):
-    (fault,) = refused(value)
+    with pytest.raises(SpecError) as told:
+        Trainer(value)
+    (fault,) = told.value.faults
     assert fault.expected.startswith("a backend")
     assert "VertexAI(project=...)" in fault.fix
-
-
-def test_every_fault_of_a_list_is_told_at_once():
-    faults = refused([Local(), Local, 7])
-    assert [fault.value for fault in faults] == [repr(Local), "7"]
 
 
 def test_a_region_that_is_likely_misspelt_is_told_by_the_plan(cloud, backend, now, script):

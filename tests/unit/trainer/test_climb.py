@@ -8,7 +8,7 @@ import pytest
 
 from gputrain import NoPlacementError, QuotaExceededError, RequestError
 from gputrain_emulator.faults import Reshape
-from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
+from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates
 
 BULK = "compute.instances.bulkInsert"
 OPERATION = "compute.zoneOperations.get"
@@ -24,14 +24,6 @@ def test_without_quota_on_vertex_and_with_zone_a_full_it_lands_in_zone_b(cloud, 
     assert "custom_model_training_nvidia_l4_gpus in us-central1 is 0" in job.attempts[0].answer
     assert "there may be some in us-central1-b" in job.attempts[1].answer
     assert [seen.method for seen in creates(cloud)] == [BULK, BULK]
-
-
-def test_a_quota_cut_after_the_plan_is_met_by_the_next_backend(cloud, trainer, script):
-    plan = trainer().plan(script, **L4)
-    cloud.quota(VERTEX_L4, 0)
-    job = plan.submit()
-    assert [one.outcome.value for one in job.attempts] == ["no quota", "accepted"]
-    assert job.backend == "compute"
 
 
 def test_no_quota_in_all_regions_together_means_no_call_at_all(cloud, trainer, script):
@@ -83,15 +75,6 @@ def test_max_wait_duration_waits_and_goes_round_again(cloud, trainer, script):
     assert job.place == "us-central1-c"
     waited = (job.attempts[-1].at - job.attempts[0].at).total_seconds()
     assert 500 < waited < 1200
-
-
-def test_a_zone_that_was_full_a_minute_ago_comes_last_for_the_next_job(cloud, trainer, script):
-    cloud.stock("us-central1-a", MACHINE, 0)
-    shared = trainer("compute")
-    shared.submit(script, **L4)
-    assert tried(shared.submit(script, **L4)) == [("compute", "us-central1-b")]
-    cloud.clock.advance(3600)
-    assert tried(shared.submit(script, **L4))[0] == ("compute", "us-central1-a")
 
 
 def test_the_same_key_finds_the_job_on_the_other_backend(cloud, trainer, script):
