@@ -92,15 +92,17 @@ class Calls:
     ) -> Json:
         """Call a method of one of the official clients; the operation."""
         from google.cloud import compute_v1
+        from google.protobuf.json_format import MessageToDict
 
         client = self.access.client(getattr(compute_v1, kind), self.access.url(Api.COMPUTE))
         request = {"project": self.access.project, **asked}
-        return self.access.tried(
-            lambda: plain(getattr(client, method)(request=dict(request), timeout=WRITE.call_s, retry=None)),
-            action=action,
-            policy=policy,
-            place=str(asked.get("zone", "")),
-        )
+
+        def call() -> Json:
+            answer = getattr(client, method)(request=dict(request), timeout=WRITE.call_s, retry=None)
+            found: Json = MessageToDict(type(answer).pb(answer))
+            return found
+
+        return self.access.tried(call, action=action, policy=policy, place=str(asked.get("zone", "")))
 
     def operation(self, zone: str, name: str) -> Json:
         """One operation as it is now, of a zone or (where that is empty) of all of them."""
@@ -167,14 +169,6 @@ def message(method: str, body: Mapping[str, Any]) -> Any:
     from google.cloud.compute_v1 import types
 
     return value_of(getattr(types, _RESOURCES[method]), body, of=method, library="google-cloud-compute")
-
-
-def plain(answer: Any) -> Json:
-    """An answer of the client as Google's JSON."""
-    from google.protobuf.json_format import MessageToDict
-
-    found: Json = MessageToDict(type(answer).pb(answer))
-    return found
 
 
 def ours() -> str:

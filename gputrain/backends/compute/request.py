@@ -291,7 +291,16 @@ def _properties(
         properties["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": count}]
     if settings.network_tags:
         properties["tags"] = {"items": list(settings.network_tags)}
-    if policy := _placement(shape, candidate, settings):
+    wants, policy = shape.machine.family.placement, settings.placement_policy
+    if candidate.num_nodes > 1 and wants is CompactPlacement.NVLINK_DOMAIN and policy is None:
+        raise invalid(
+            "placement_policy",
+            None,
+            "a compact policy with a GPU topology: without one the VMs share no NVLink",
+            "gcloud compute resource-policies create group-placement NAME --collocation collocated"
+            " --gpu-topology 1x72 --region REGION; then placement_policy='NAME'",
+        )
+    if candidate.num_nodes > 1 and policy and wants is not CompactPlacement.BY_RESERVATION:
         properties["resourcePolicies"] = [policy]
     return properties
 
@@ -332,22 +341,6 @@ def _boot_disk(
             "labels": dict(labels),
         },
     }
-
-
-def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) -> str:
-    """The policy that keeps the VMs together, where one is named and the family takes one."""
-    wants, policy = shape.machine.family.placement, settings.placement_policy
-    if candidate.num_nodes == 1:
-        return ""
-    if wants is CompactPlacement.NVLINK_DOMAIN and policy is None:
-        raise invalid(
-            "placement_policy",
-            None,
-            "a compact policy with a GPU topology: without one the VMs share no NVLink",
-            "gcloud compute resource-policies create group-placement NAME --collocation collocated"
-            " --gpu-topology 1x72 --region REGION; then placement_policy='NAME'",
-        )
-    return "" if wants is CompactPlacement.BY_RESERVATION else policy or ""
 
 
 def _document(
