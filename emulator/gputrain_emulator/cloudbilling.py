@@ -17,7 +17,7 @@ from typing import Any
 from gputrain_emulator import facts, tables, world
 from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.clock import zulu_time
-from gputrain_emulator.errors import ApiError, Style, error_info
+from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.routes import Service
 from gputrain_emulator.world import World
 
@@ -50,8 +50,6 @@ class PriceList:
         self.world = world
         self.changed: dict[tuple[str, str, str], Decimal | None] = {}
         """By part, region and provisioning model; None is no longer sold."""
-        self.added: list[dict[str, Any]] = []
-        """SKUs besides, as the API shows them."""
 
     def set_price(self, part: str, region: str, model: str, usd: Decimal | None) -> None:
         """What a part (``nvidia-l4``, ``G2 core``) costs from now on; None takes its SKU off the list."""
@@ -66,7 +64,7 @@ class PriceList:
 
     def skus(self) -> list[dict[str, Any]]:
         """Every SKU, in an order that has nothing to do with what they are."""
-        found = [*self._parts(), *_others(), *self.added]
+        found = [*self._parts(), *_others()]
         return sorted(found, key=lambda sku: str(sku["skuId"]))
 
     def _parts(self) -> Iterator[dict[str, Any]]:
@@ -243,15 +241,7 @@ def _payer(call: Call) -> None:
     named = call.headers.get("x-goog-user-project", "")
     project = call.world.find_project(named) if named else next(iter(call.world.projects.values()))
     if project is None or (named and not call.caller.may("serviceusage.services.use")):
-        url = f"https://console.developers.google.com/iam-admin/iam/project?project={named}"
-        message = (
-            f"Caller does not have required permission to use project {named}. Grant the caller the "
-            "roles/serviceusage.serviceUsageConsumer role, or a custom role with the "
-            f"serviceusage.services.use permission, by visiting {url} and then retry. Propagation of the "
-            "new permission may take a few minutes."
-        )
-        facts = {"service": "cloudbilling.googleapis.com", "consumer": f"projects/{named}"}
-        raise ApiError(403, message, details=[error_info("USER_PROJECT_DENIED", "googleapis.com", **facts)])
+        raise ApiError(403, f"Caller does not have required permission to use project {named}.")
     if "cloudbilling" not in project.apis:
         raise world.api_disabled("cloudbilling", project, Style.PLATFORM)
 

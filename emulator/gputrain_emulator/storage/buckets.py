@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from gputrain_emulator import facts
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import Refuse
 from gputrain_emulator.storage.content import Content, Folder
@@ -91,14 +90,8 @@ def number(query: Mapping[str, Any], name: str) -> int | None:
 
 MULTI_REGIONS = frozenset({"US", "EU", "ASIA"})
 DUAL_REGIONS = frozenset({"ASIA1", "EUR4", "EUR5", "EUR7", "EUR8", "NAM4"})
-OTHER_REGIONS = frozenset(
-    {
-        "AFRICA-SOUTH1", "ASIA-NORTHEAST2", "ASIA-SOUTHEAST3", "AUSTRALIA-SOUTHEAST2", "EUROPE-NORTH2",
-        "EUROPE-SOUTHWEST1", "EUROPE-WEST10", "EUROPE-WEST12", "EUROPE-WEST8", "ME-CENTRAL1",
-        "NORTHAMERICA-SOUTH1", "SOUTHAMERICA-WEST1",
-    }
-)  # fmt: skip
-"""Regions with Cloud Storage and none of the machines that the emulator knows."""
+_REGION = re.compile(r"[A-Z]+-[A-Z]+[0-9]+")
+"""Cloud Storage is in more regions than have the machines that the emulator knows."""
 CLASSES = ("STANDARD", "MULTI_REGIONAL", "REGIONAL", "DURABLE_REDUCED_AVAILABILITY", "NEARLINE", "COLDLINE",
            "ARCHIVE")  # fmt: skip
 
@@ -127,7 +120,7 @@ def check_name(name: str) -> None:
 def place(location: str) -> str:
     """A location as buckets show it; 400 for one that Cloud Storage has not."""
     found = location.upper()
-    if found not in MULTI_REGIONS | DUAL_REGIONS | OTHER_REGIONS and found.lower() not in facts.regions():
+    if found not in MULTI_REGIONS | DUAL_REGIONS and not _REGION.fullmatch(found):
         raise invalid("The specified location constraint is not valid.")
     return found
 
