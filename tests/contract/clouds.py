@@ -1,9 +1,13 @@
-"""An emulated cloud whose machines are processes of this machine, and come at once."""
+"""Emulated clouds in live mode: their machines are processes of this machine, or boot, and come at once."""
 
 from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
 
 import gputrain_emulator
-from gputrain_emulator.live import LiveMode
+from gputrain import ComputeEngine, VertexAI
+from gputrain_emulator.live import USERLAND, LiveMode, why_no_userland
 from tests.road import Road
 
 MACHINE = "g2-standard-4"
@@ -66,3 +70,74 @@ class CloudRoad(Road):
         objects = self.cloud.storage.objects.walk("my-bucket")
         found = [one for one in objects if one.name.startswith(beginning) and one.name.endswith(end)]
         return [one.content.read().decode() for one in found]
+
+
+class ComputeRoad(CloudRoad):
+    """Virtual machines of one region."""
+
+    KIND = ComputeEngine
+    HAS_GPUS = True
+
+    def __init__(self, cloud):
+        super().__init__(cloud, regions=["us-central1"], poll_s=0.2)
+
+    def preempt(self, _job):
+        for vm in list(self.cloud.compute.vms.values()):
+            self.cloud.preempt(vm.name)
+
+    def exhaust(self, place):
+        self.cloud.stock(place, MACHINE, 0)
+
+    def delay(self):
+        self.cloud.compute.settings.provision_s = 3.0
+
+    def abandon(self, job):
+        self.forget(job)
+
+
+class VertexRoad(CloudRoad):
+    """Custom jobs in two regions."""
+
+    KIND = VertexAI
+
+    def __init__(self, cloud):
+        super().__init__(cloud, regions=["us-central1", "us-east4"])
+        self._change(provision_s=0.05, start_s=0.05, cancel_s=5.0, error_delay_s=1.0)
+
+    def preempt(self, _job):
+        for one in list(self.cloud.vertex.jobs.values()):
+            # new machines take longer than a look, as Google's do
+            one.life.settings = replace(one.life.settings, provision_s=3.0)
+            self.cloud.vertex.preempt(one)
+
+    def exhaust(self, place):
+        self._change(max_wait_s=0.5, capacity_retry_s=0.2)
+        self.cloud.vertex.set_stock(MACHINE, 0, region=place)
+
+    def delay(self):
+        self._change(provision_s=60.0)
+
+    def _change(self, **settings):
+        self.cloud.vertex.settings = replace(self.cloud.vertex.settings, **settings)
+
+
+@contextmanager
+def compute(_folder):
+    with live_cloud() as cloud:
+        yield ComputeRoad(cloud)
+
+
+@contextmanager
+def compute_that_boots(_folder):
+    """VMs with systemd and Google's agent; skipped, with the reason, where none can boot."""
+    reason = why_no_userland(USERLAND)
+    if reason is not None:
+        pytest.skip(f"no machine to boot: {reason}")
+    with live_cloud(USERLAND) as cloud:
+        yield ComputeRoad(cloud)
+
+
+@contextmanager
+def vertex(_folder):
+    with live_cloud(allow_unconfined=True) as cloud:
+        yield VertexRoad(cloud)

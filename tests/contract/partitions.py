@@ -51,5 +51,5 @@ class SlurmRoad(Processes):
 
 
 @contextlib.contextmanager
-def world(_name, folder):
+def cluster(folder):
     yield SlurmRoad(folder / "cluster")

@@ -1,9 +1,12 @@
-"""A world whose jobs are processes of this machine."""
+"""Worlds whose jobs are processes of this machine."""
 
 import contextlib
 import os
+import re
+import signal
 import sys
 
+from gputrain import Local
 from tests.road import Road
 
 SEEING = getattr(sys, "seeing", contextlib.nullcontext)
@@ -33,3 +36,26 @@ class Processes(Road):
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return False
         return not is_dead and pid != os.getpid() and os.fsencode(self.root) in seen
+
+
+class LocalRoad(Processes):
+    """Jobs in a folder of their own."""
+
+    def setup(self):
+        return f"import gputrain\ntrainer = gputrain.Trainer(gputrain.Local(gpus=0, root={str(self.root)!r}))"
+
+    def backend(self, tenant=""):
+        return Local(gpus=0, root=self.root / tenant)
+
+    def preemptible(self):
+        return {"max_restarts": 1, "checkpoint_dir": str(self.root / "saved")}
+
+    def preempt(self, job):
+        """As a service manager stops what runs: each rank, by a signal; it says its number in the log."""
+        for pid in re.findall(r"\bpid (\d+)", self.text(job)):
+            os.kill(int(pid), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def this_machine(folder):
+    yield LocalRoad(folder / "jobs")

@@ -74,9 +74,7 @@ def test_a_backend_without_machines_sends_a_job_to_the_next(slurmlike_here, scri
 
 @pytest.mark.check
 def test_a_cloud_service_without_machines_sends_a_job_to_the_next(script):
-    from tests.contract.clouds import MACHINE, live_cloud
-    from tests.contract.emulated_compute import ComputeRoad
-    from tests.contract.emulated_vertex import VertexRoad
+    from tests.contract.clouds import MACHINE, ComputeRoad, VertexRoad, live_cloud
 
     with live_cloud(allow_unconfined=True) as cloud:
         vms, jobs = ComputeRoad(cloud), VertexRoad(cloud)

@@ -3,8 +3,7 @@
 import pytest
 
 from gputrain import State
-from tests.contract.clouds import MACHINE, live_cloud
-from tests.contract.emulated_compute import ComputeRoad
+from tests.contract.clouds import MACHINE, ComputeRoad, live_cloud
 
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 SAYS = """

@@ -10,8 +10,7 @@ from gputrain.entrypoint.cloud import LAST_S
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from gputrain_emulator.live import LiveMode, gpus
-from tests.contract.clouds import live_cloud
-from tests.contract.emulated_compute import ComputeRoad
+from tests.contract.clouds import ComputeRoad, live_cloud
 from tests.patience import until
 
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
