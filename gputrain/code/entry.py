@@ -245,9 +245,9 @@ def _stays_here(line: str, folder: str) -> bool:
 def _requirements(spec: TrainingSpec) -> list[str]:
     if spec.requirements[:1] != ("-r",):
         return list(spec.requirements)
-    path = os.path.join(folder_of(spec), spec.requirements[1])
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        return file.read().replace("\0", "").splitlines()
+    from gputrain.keeper.packages import read_file
+
+    return read_file(os.path.join(folder_of(spec), spec.requirements[1])).splitlines()
 
 
 def _script(spec: TrainingSpec, folder: str) -> str:
