@@ -30,7 +30,7 @@ from gputrain.google.compute_lists import check_fit, find_reservations
 from gputrain.google.endpoints import asked_for, emulator_of, on_trial
 from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id
 from gputrain.images import ImageBuilder, ImageRepository
-from gputrain.jobstore import BucketStore, JobRecord, JobRef, read_spec
+from gputrain.jobstore import BucketStore, JobRecord, JobRef
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.quota import Quotas
 from gputrain.quota.model import in_short
@@ -339,7 +339,7 @@ class GoogleBackend(Backend, Generic[S]):
             stored=self._objects,
             folder=self._reports.folder(record.job_id),
             attempts=ids if attempt is None else [*ids, attempt.id],
-            nodes=read_spec(record.spec, record.job_id).num_nodes,
+            nodes=record.training_spec.num_nodes,
             is_over=record.has_ended or attempt is None or self._looks.saw_end_of(attempt.id),
             now=self._access.now,
         )

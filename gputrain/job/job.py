@@ -42,7 +42,7 @@ from gputrain.job.watcher import (
     pause_s,
     pausing,
 )
-from gputrain.jobstore import JobRecord, JobRef, Launch, Stored, read_spec
+from gputrain.jobstore import JobRecord, JobRef, Launch, Stored
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
 from gputrain.orchestration.launcher import JUST_LAUNCHED, act
@@ -173,7 +173,7 @@ class Job(TableDisplay):
     def spec(self) -> TrainingSpec | None:
         """What was asked for; a function is the script that was made of it. None where it cannot be read."""
         try:
-            return read_spec(self._record.spec, self.id)
+            return self._record.training_spec
         except GputrainError as error:
             log.info("%s", error)
             return None

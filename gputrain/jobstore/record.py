@@ -8,7 +8,7 @@ import re
 import secrets
 import string
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -119,7 +119,7 @@ class PastAttempt:
     image: str = attrs.field(default="", validator=_TEXT)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class JobRecord:
     """What is wanted of a job, the one attempt that may train, and what came of those before it."""
 
@@ -159,6 +159,11 @@ class JobRecord:
     waiting_since: float = attrs.field(default=0.0, validator=_NUMBER)
     """Since when no attempt of the present round has got machines; 0: none was refused."""
     schema: int = attrs.field(default=SCHEMA, validator=in_([SCHEMA]))
+
+    @cached_property
+    def training_spec(self) -> TrainingSpec:
+        """The spec as a value, which each look at a job needs. Raises RecordError where it is none."""
+        return read_spec(self.spec, self.job_id)
 
     @property
     def has_ended(self) -> bool:

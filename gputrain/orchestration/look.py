@@ -16,7 +16,7 @@ from gputrain.backends.base import Backend, Bundle, Status
 from gputrain.concurrency import gather
 from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, JobLostError
-from gputrain.jobstore import Attempt, Conflict, JobRecord, JobStore, Launch, Stored, read_spec
+from gputrain.jobstore import Attempt, Conflict, JobRecord, JobStore, Launch, Stored
 from gputrain.lifecycle import State
 from gputrain.orchestration import reconciler
 from gputrain.orchestration.options import refusals_of, remaining
@@ -159,12 +159,12 @@ def _lost(context: Context, record: JobRecord) -> Iterator[JobRecord]:
         backend = context.backends.get(one.option.backend)
         if one.outcome != reconciler.LAUNCH_LOST or backend is None:
             continue
-        if not backend.is_fenced(read_spec(record.spec, record.job_id)):
+        if not backend.is_fenced(record.training_spec):
             yield attrs.evolve(record, attempt=Attempt(id=one.id, option=one.option, names=()))
 
 
 def _rules(context: Context, record: JobRecord, status: Status) -> Rules:
-    spec = read_spec(record.spec, record.job_id)
+    spec = record.training_spec
     backend = None if record.attempt is None else context.backends.get(record.backend)
     longest, restarts_left = spec.max_wait_duration, max(0, spec.max_restarts - record.restarts)
     if restarts_left and record.attempt is not None and status.ran_s:
@@ -211,7 +211,7 @@ def take_step(context: Context, found: Found) -> tuple[Stored, Failover | None]:
             if left := context.candidates_left(ended):
                 stored = context.jobs.swap(ended, stored.version)
                 backend.terminate(record, 0)  # and seen gone, before another one is launched
-                full = refusals_of(ended, read_spec(ended.spec, ended.job_id), context.now())
+                full = refusals_of(ended, ended.training_spec, context.now())
                 return stored, _failover(context, ended, left, full)
         case Retry() if left := context.candidates_left(record):
             return stored, _failover(context, record, left)
@@ -249,7 +249,7 @@ def _failover(
     context: Context, record: JobRecord, left: Sequence[Candidate], full: Sequence[Answer] = ()
 ) -> Failover:
     """The candidates that are left, without those that were found to be full."""
-    longest = read_spec(record.spec, record.job_id).max_wait_duration
+    longest = record.training_spec.max_wait_duration
     waits_since = context.now() - timedelta(seconds=context.waited_s(record))
     give_up_at = None if longest is None else waits_since + longest
     return Failover(candidates=tuple(left), give_up_at=give_up_at).answered(full)

@@ -32,7 +32,7 @@ from gputrain.errors import RequestError, TransientError
 from gputrain.google import Listing, MissingError, PreconditionError
 from gputrain.google.errors import shorten
 from gputrain.google.forms import Json, mapping, mappings
-from gputrain.jobstore import JobRecord, Wanted, read_spec
+from gputrain.jobstore import JobRecord, Wanted
 from gputrain.lifecycle import Failure, State
 from gputrain.retry import LOOK
 
@@ -172,7 +172,7 @@ def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: floa
 def is_late(record: JobRecord, now: float) -> bool:
     """Whether a job has waited in a queue for as long as it may."""
     asked_at = record.attempt.at if record.attempt is not None else now
-    longest = read_spec(record.spec, record.job_id).longest_queue.total_seconds()
+    longest = record.training_spec.longest_queue.total_seconds()
     return now - (record.waiting_since or asked_at) >= longest
 
 

@@ -24,7 +24,7 @@ from gputrain.errors import GputrainError, TransientError
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER
 from gputrain.google.cache import Cache, Recent
 from gputrain.google.forms import Json
-from gputrain.jobstore import JobRecord, Launch, Wanted, read_spec
+from gputrain.jobstore import JobRecord, Launch, Wanted
 from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import State
 
@@ -284,4 +284,4 @@ def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> flo
     ends += [at + NOTICE_S for is_create, at in moments if untold and not is_create and at]
     ends = ends or [one.seen_at for one in reports.values()]
     took_s = max(0.0, max(ends) - min(starts)) if starts and ends else 0.0
-    return min(took_s, read_spec(record.spec, record.job_id).max_run_duration.total_seconds())
+    return min(took_s, record.training_spec.max_run_duration.total_seconds())

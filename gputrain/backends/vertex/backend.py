@@ -20,7 +20,7 @@ from gputrain.google import Api
 from gputrain.google.cache import Pace
 from gputrain.google.registry import by_digest, resolve_digest
 from gputrain.google.storage import Progress
-from gputrain.jobstore import Attempt, JobRecord, read_spec
+from gputrain.jobstore import Attempt, JobRecord
 from gputrain.planning import Candidate, GcloudJob
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
@@ -158,7 +158,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return "" if seen is None else logs.near_end(self._access, seen, lines)
 
     def _is_as_it_is(self, record: JobRecord) -> bool:
-        return read_spec(record.spec, record.job_id).runs_image
+        return record.training_spec.runs_image
 
     def machines(self, job_id: str = "") -> tuple[Machine, ...]:
         """As of `Backend`: the jobs of this bucket that have not ended."""

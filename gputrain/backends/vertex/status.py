@@ -29,7 +29,7 @@ from gputrain.entrypoint import contract
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.google import GoogleClient, Objects
 from gputrain.google.cache import Cache, Pace, Recent
-from gputrain.jobstore import Attempt, JobRecord, Wanted, read_spec
+from gputrain.jobstore import Attempt, JobRecord, Wanted
 from gputrain.lifecycle import Failure, State
 
 FEW = 2
@@ -216,7 +216,7 @@ class Looks:
         if seen.started_at is None and state_of(seen) not in (State.FAILED, State.SUCCEEDED):
             return [], ""
         try:
-            nodes = read_spec(record.spec, record.job_id).num_nodes
+            nodes = record.training_spec.num_nodes
             reports = self._reports.read_all(record.job_id, _attempt(record).id, nodes)
             documents = [one.told.result for _, one in sorted(reports.items()) if one.told.result]
             is_empty = seen.started_at and not reports and logs.are_empty(self._jobs.access, seen)
