@@ -98,7 +98,7 @@ def _request_error(error: click.UsageError, words: list[str]) -> GputrainError:
     unknown = ""
     if isinstance(error, click.NoSuchOption):
         unknown = error.option_name
-        near = [one for one in error.possibilities or () if one != "--help"]
+        near = [one for one in error.possibilities or () if one != "--help" and not synonym(unknown)]
         error = click.NoSuchOption(unknown, possibilities=near, ctx=error.ctx)
     fixes = [f"{path} --help"]
     if isinstance(error, click.exceptions.NoSuchCommand) and error.command_name.endswith(".py"):

@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 import attrs
 
-from gputrain.code.bundle import Archive, check, pack, reading, survey
+from gputrain.code.bundle import Archive, Survey, check, pack, reading, survey
 from gputrain.errors import FieldError, SpecError
 from gputrain.fields import invalid
 from gputrain.spec import EntryKind, TrainingSpec
@@ -133,9 +133,22 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
                 return CodeFindings(warnings=tuple(found))
             _check_requirements(spec, folder, is_sent=True)
             seen = check(survey(folder))
+            found += _left_behind(spec, seen)
     except SpecError as error:
         return CodeFindings(faults=error.faults)
     return CodeFindings(warnings=(*found, *seen.warnings), uploads=seen.text)
+
+
+def _left_behind(spec: TrainingSpec, seen: Survey) -> Iterator[str]:
+    """A warning of a command whose script is not uploaded: the image's own one is not where it runs."""
+    program, script, *_ = (*(spec.command or ()), "", "")
+    runs_scripts = os.path.basename(program).startswith(("python", "bash", "sh"))
+    is_file = script.endswith((".py", ".sh")) and not os.path.isabs(script)
+    if runs_scripts and is_file and os.path.normpath(script) not in {one.path for one in seen.files}:
+        yield (
+            f"{script} is not uploaded, and the command runs in a copy of {seen.folder}: to run what is in"
+            f" the image, use entrypoint={list(spec.command or ())!r} instead of the command"
+        )
 
 
 def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool, python: str = "") -> str:

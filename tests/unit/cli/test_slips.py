@@ -49,7 +49,7 @@ def test_a_slip_exits_2_and_says_what_to_type(run, words, said):
 def test_a_slip_as_json_is_a_document(read):
     status, document = read("submit", "train.py", "--gpus", "L4:1")
     assert (status, document["error"]["type"]) == (2, "RequestError")
-    assert "'--gpu'" in document["error"]["what"]
+    assert "--gpu" in document["error"]["fix"]
 
 
 @each(("alias", "command"), [("ps", "jobs"), ("run", "submit"), ("status", "show"), ("kill", "cancel")])

@@ -158,6 +158,22 @@ def test_requirements_that_lie_here_alone_are_faults_by_their_lines(script, tmp_
     assert findings(script("pass"), is_sent=False, requirements="requirements.txt").faults == ()
 
 
+@each(
+    ("command", "is_warned"),
+    [
+        (["python3", "gone.py", "--lr", "1"], True),
+        (["python3", "./here.py"], False),
+        (["python3", "-m", "gone"], False),
+        (["python3", "/app/gone.py"], False),
+        (["/bin/echo", "gone.py"], False),
+    ],
+)
+def test_a_command_whose_script_is_not_uploaded_is_warned_of(command, is_warned, tmp_path):
+    (tmp_path / "here.py").write_text("")
+    found = examine(TrainingSpec(command=command, source_dir=tmp_path), is_sent=True).warnings
+    assert any("is not uploaded" in one and "entrypoint=" in one for one in found) is is_warned
+
+
 def test_a_shell_script_with_the_line_ends_of_windows_is_told(tmp_path):
     (tmp_path / "run.sh").write_bytes(b"#!/bin/sh\r\ntrue\r\n")
     (tmp_path / "run.sh").chmod(0o755)
