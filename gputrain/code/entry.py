@@ -133,7 +133,8 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
                 return CodeFindings(warnings=tuple(found))
             _check_requirements(spec, folder, is_sent=True)
             seen = check(survey(folder))
-            found += _left_behind(spec, seen)
+            if spec.command is not None:
+                found += _left_behind(spec, seen)
     except SpecError as error:
         return CodeFindings(faults=error.faults)
     return CodeFindings(warnings=(*found, *seen.warnings), uploads=seen.text)
@@ -141,13 +142,14 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
 
 def _left_behind(spec: TrainingSpec, seen: Survey) -> Iterator[str]:
     """A warning of a command whose script is not uploaded: the image's own one is not where it runs."""
-    program, script, *_ = (*(spec.command or ()), "", "")
+    assert spec.command is not None
+    program, script, *_ = (*spec.command, "", "")
     runs_scripts = os.path.basename(program).startswith(("python", "bash", "sh"))
     is_file = script.endswith((".py", ".sh")) and not os.path.isabs(script)
     if runs_scripts and is_file and os.path.normpath(script) not in {one.path for one in seen.files}:
         yield (
             f"{script} is not uploaded, and the command runs in a copy of {seen.folder}: to run what is in"
-            f" the image, use entrypoint={list(spec.command or ())!r} instead of the command"
+            f" the image, use entrypoint={list(spec.command)!r} instead of the command"
         )
 
 
