@@ -43,8 +43,8 @@ LONGEST_PAUSE_S = 0.3
 """A platform whose looks cost nothing is looked at at least that often."""
 MOST_BUSY = 0.2
 """The share of a core that looking at a platform may take, however many of its jobs are watched."""
-EACH_S = 0.007
-"""How much each job adds to the time between two looks at its platform: a thousand add 7 s."""
+EACH_S = 0.008
+"""How much each job adds to the time between two looks at its platform: a thousand add 8 s."""
 
 
 @attrs.frozen(kw_only=True)
