@@ -43,7 +43,7 @@ def supply(settings: VertexSettings) -> Supply:
     why = "a folder of the container is gone when it ends"
     return Supply(
         backend=NAME,
-        offers=tuple(_offer(shape, regions, settings.management_fee) for shape in shapes),
+        offers=tuple(_offer(shape, regions, settings) for shape in shapes),
         limits=(*LIMITS, *OF_VERTEX, *folders(settings.bucket, why, "gs://", "/gcs/")),
         cautions=(REDUCTION_SERVER,) if settings.reduction_server else (),
         find_gpu=catalog.find,
@@ -51,12 +51,17 @@ def supply(settings: VertexSettings) -> Supply:
     )
 
 
-def _offer(shape: Shape, regions: tuple[str, ...], fee: float | None) -> Offer:
-    listed = catalog.regions(shape, Service.VERTEX)
+PAID_FOR = Price(usd_h=0.0, source="jobs of a persistent resource are not charged for", date="2026-11-27")
+
+
+def _offer(shape: Shape, regions: tuple[str, ...], settings: VertexSettings) -> Offer:
+    listed, fee = catalog.regions(shape, Service.VERTEX), settings.management_fee
 
     def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
         if model is None:
             return None
+        if settings.persistent_resource:
+            return PAID_FOR
         return catalog.price(shape, place, model, service=Service.VERTEX, management_fee=fee)
 
     return Offer(

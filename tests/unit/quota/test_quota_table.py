@@ -131,4 +131,6 @@ def test_jobs_on_a_persistent_resource_count_against_nothing(cloud, reach):
     backend = VertexAI(cloud.project, "us-central1", persistent_resource="mine", **reach)
     (row,) = Trainer(backend).quotas("L4:1", provisioning_model="standard")
     assert (row.verdict.value, row.readings) == ("fits", ())
+    best = Trainer(backend).plan(command=["true"], image="my/image", gpu="L4:1", max_cost=1).best
+    assert (best.price_usd_h, best.max_run_duration.days) == (0, 1)
     assert "persistent resource" in row.note
