@@ -67,6 +67,8 @@ def submit(
         may_exist = True
         with suppress(Conflict):  # another process was quicker: read again
             if stored is None or (stored.record.has_ended and not stored.record.has_job):
+                if stored and stored.record.attempt and stored.record.backend in context.backends:
+                    context.backends[stored.record.backend].terminate(stored.record, 0)  # a cut-off cancel
                 draft = Stored(record=first, version=stored.version if stored else 0, age_s=0.0)
                 failover = Failover(candidates=tuple(plan), give_up_at=give_up_at)
                 return launch(context, draft, failover, is_first=True)
@@ -228,9 +230,10 @@ class _Launch:
             made = f"{record.job_id} may have started: look at it, or cancel it"
             with suppress(GputrainError, KeyboardInterrupt):  # pressed again: the record is what counts
                 self._swap(record.end(causes.WITHDRAWN.kind))
-                made = "what was made is cancelled"
+                made = "it is cancelled; run trainer.clean_up(), as machines may be left"
                 if record.attempt is not None:
                     self.context.backends[record.backend].terminate(record, 0)
+                made = "what was made is cancelled"
         return f"submit was interrupted; {made}"
 
     def end(self, failover: Failover, reason: StopReason | None) -> None:

@@ -10,6 +10,7 @@ from gputrain.backends.vertex import VertexAI
 from gputrain.errors import GputrainError
 from gputrain.spec.entry import make_job_id, make_spec
 from gputrain.trainer import Trainer
+from tests.simulation.told import set_back_s
 from tests.simulation.truth import Act, Told
 from tests.simulation.turns import Process
 
@@ -115,8 +116,7 @@ class Client:
     @property
     def set_back_s(self):
         """How far its clock is set back in all: it waits for room by that clock."""
-        jumps = (one for one in self.world.schedule.happenings if one.client == self.plan.name)
-        return sum(-one.seconds for one in jumps if one.kind == "clock jumps" and one.seconds < 0)
+        return set_back_s(self.world, self.plan.name)
 
     def submit(self, _):
         world = self.world

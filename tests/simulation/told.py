@@ -12,7 +12,7 @@ LATE_S = 31.0
 
 def is_true(world, told):
     """Judged from who trained when, and from what was asked for."""
-    since = told.asked_at - FRESH_S - world.schedule.lag_s - _views(world)
+    since = told.asked_at - FRESH_S - world.schedule.lag_s - _views(world) - set_back_s(world, told.client)
     if told.state == "running":
         since -= LATE_S
     if told.state in ENDS:  # an end never changes: a handle that was told of it asks nobody again
@@ -35,6 +35,12 @@ def is_true(world, told):
         was_deleted = any(one.kind in BY_A_PERSON for one in world.schedule.happenings)
         return (was_asked or was_deleted) and (told.state == "stopping" or _rests(trained, since, until))
     return _rests(trained, since, until)
+
+
+def set_back_s(world, client):
+    """By how much a client's clock is set back: its answers stay fresh for so much longer."""
+    jumps = (one for one in world.schedule.happenings if (one.client, one.kind) == (client, "clock jumps"))
+    return sum(-one.seconds for one in jumps if one.seconds < 0)
 
 
 def _views(world):

@@ -1,6 +1,7 @@
 """A VM of a gang: the steps of its keeper and agent, at the moments at which they take them."""
 
 import json
+import math
 from datetime import datetime, timezone
 
 from gputrain.keeper.fence import MINE
@@ -28,8 +29,8 @@ class VmGuest:
         self.fence = GuestFence(guests, job["bucket"], job["record"], job["attempt"])
         who = {"node_rank": self.rank, "attempt": 0, "vm_id": vm.id, "zone": job["zone"]}
         self.status = {"schema": SCHEMA, **who}
-        self.is_off = self.is_over = self.is_killed = self.has_ranks = False
-        self.booted_at = guests.clock.now()
+        self.is_off = self.is_over = self.is_killed = False
+        self.booted_at, self.trains_since = guests.clock.now(), math.inf
         self.deadline = guests.clock.now() + job["max_run_s"] - (LEAD_S if job["max_run_s"] >= 300 else 0)
         if self.fate.end != "no boot":
             self.after(self.fate.boot_s, self.begin)
@@ -45,8 +46,9 @@ class VmGuest:
 
     @property
     def saves(self):
-        """Whether its ranks run, or have ended and it has not said so yet."""
-        return not self.is_off and (self.is_over or self.has_ranks) and self.phase == "running"
+        """Whether its ranks have run for a second, or have ended and it has not said so yet."""
+        has_run = self.is_over or self.guests.clock.now() - self.trains_since > 1.0
+        return not self.is_off and has_run and self.phase == "running"
 
     def after(self, seconds, step):
         self.guests.clock.after(seconds, lambda: None if self.is_off else step())
@@ -119,7 +121,7 @@ class VmGuest:
                 one.train()
 
     def train(self):
-        self.has_ranks = True
+        self.trains_since = self.guests.clock.now()
         self.guests.truth.trains(self)
         if self.fate.end in ("done", "fails"):
             first = min([self, *self.peers], key=lambda one: one.rank)

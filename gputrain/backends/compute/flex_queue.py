@@ -78,6 +78,10 @@ class FlexQueue:
         fields = "name,state,status,creationTimestamp"
         return self.calls.find(path, f"look at the queue for {vms.job_id}", fields)
 
+    def waits(self, vms: AttemptVms) -> bool:
+        """Whether not all VMs were made yet, so that no rank can run."""
+        return (self.request(vms) or {}).get("state") in WAITS
+
     def leave(self, zone: str, name: str) -> None:
         """Have a request go, and its group with all VMs."""
         asked = {"zone": zone, "instance_group_manager": name}

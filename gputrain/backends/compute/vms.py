@@ -142,7 +142,7 @@ class Vms:
             return
         there = self._there(vms)
         saving = {name for name, vm in there.items() if vm["status"] == "RUNNING" and self._saves(vms, name)}
-        if vms.is_queued and not saving:
+        if vms.is_queued and (not saving or self.queue.waits(vms)):  # what waits would make its VMs anew
             self.queue.leave(vms.zone, vms.queue)
         self._delete(vms, {name: vm for name, vm in there.items() if name not in saving})
 

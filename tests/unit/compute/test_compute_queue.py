@@ -112,3 +112,17 @@ def test_one_vm_waits_by_itself(comes, cloud, jobs):
         jobs.pass_by(3900, every_s=100)
         assert jobs.record().result == "wait_limit"
         assert jobs.left() == []
+
+
+def test_a_cancel_leaves_a_queue_that_has_made_only_some_vms(cloud, jobs):
+    """They wait for the others, and the queue would make them anew each time they leave."""
+    cloud.compute.settings.flex_false_starts, cloud.compute.settings.flex_poll_s = True, 120
+    room(cloud, 1)
+    jobs.submit(**FLEX)
+    cloud.clock.advance(60)
+    assert [vm.status for vm in cloud.compute.vms.values()] == ["RUNNING"]
+    jobs.say(0, "running")
+    jobs.cancel()
+    cloud.clock.advance(120)
+    assert jobs.vms() == []
+    assert not cloud.compute.resources["instanceGroupManagers"]

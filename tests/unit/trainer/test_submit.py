@@ -86,6 +86,18 @@ def test_a_ctrl_c_in_a_launch_cancels_it_and_says_so(world, submit):
     assert submit(place).place == "east-a"
 
 
+def test_a_submit_first_ends_what_a_twice_interrupted_one_left(world, submit):
+    place = Place("compute", world)
+    place.answers = [STOP]
+    place.terminate = lambda *_: stop()
+    with pytest.raises(KeyboardInterrupt, match="run trainer.clean_up"):
+        submit(place)
+    left, ended = record_of(world).attempt.id, []
+    place.terminate = lambda record, _: ended.append(record.attempt.id)
+    assert submit(place).place == "east-a"
+    assert ended == [left]
+
+
 def test_a_ctrl_c_while_nothing_is_asked_for_says_that_nothing_was_made(world, submit):
     place = Place("compute", world)
     place.upload = lambda _: stop()
