@@ -1,4 +1,4 @@
-"""Why a job ended without success: one row a kind, whatever the platform. Pure.
+"""Why a job ended without success: one row per kind, for all platforms. Pure.
 
 A backend knows how its platform tells a cause; what it means and what to do about it stand here alone.
 """
@@ -181,7 +181,7 @@ CAUSES: Mapping[str, Cause] = {row.kind: row for row in tuple(globals().values()
 
 
 def of(kind: str) -> Cause:
-    """The row of a kind; that of ``unknown`` for one that nobody foresaw.
+    """The row of a kind; that of ``unknown`` for one that has no row.
 
     >>> of("preempted").title
     'a Spot VM was reclaimed'

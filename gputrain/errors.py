@@ -41,7 +41,7 @@ import attrs
 from gputrain.text import sanitize
 from gputrain.times import plain
 
-logging.getLogger("gputrain").addHandler(logging.NullHandler())  # whoever embeds us decides what is shown
+logging.getLogger("gputrain").addHandler(logging.NullHandler())  # the embedding program decides what is shown
 
 
 class Scope(enum.Enum):

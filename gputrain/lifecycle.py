@@ -1,6 +1,6 @@
 """The states of a job, and why one ended without success.
 
-A look at a job may see nothing (a lost connection, a partial list, a state nobody has met before).
+A look at a job may see nothing (a lost connection, a partial list, an unknown state).
 Such a look has no state, and moves nothing; there is no UNKNOWN state.
 """
 

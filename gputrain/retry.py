@@ -58,7 +58,7 @@ GLANCE = Policy(budget_s=0.0, call_s=5.0)
 """Changes nothing, and the caller does without: one short try."""
 
 WRITE = Policy(budget_s=120.0)
-"""Changes something, and twice is once: it carries a precondition, a request id or a name of ours."""
+"""Changes something, and is safe to repeat: it carries a precondition, a request id or our name."""
 
 QUEUE = Policy(budget_s=1800.0, repeats_unclear=False)
 """Changes something, and twice is twice: tried again only where it was refused for coming too fast.
@@ -70,7 +70,7 @@ CREATE = Policy(budget_s=100.0, repeats_unclear=False)
 """The same, of who keeps a record meanwhile and waits longer than this by itself."""
 
 ONCE = Policy(budget_s=0.0)
-"""Changes something, and nobody knows what twice is: one try."""
+"""Changes something, and may not be safe to repeat: one try."""
 
 TOLD_S = 5.0
 """After how many seconds a person reads what keeps them waiting."""

@@ -52,7 +52,7 @@ _TEXTS = ("collective", "place", "trace", "absent")
 _COUNTS = ("rank", "local_rank")
 
 
-def read_result(told: object) -> Mapping[str, Any]:
+def read_result(document: object) -> Mapping[str, Any]:
     """A result document, read where anybody may have written it.
 
     A field that is not what an agent writes there is as good as not there; of what is no document nothing is.
@@ -60,7 +60,7 @@ def read_result(told: object) -> Mapping[str, Any]:
     >>> read_result({"node_rank": [1], "state": "done", "stop": True})
     {'state': 'done'}
     """
-    return _fields(told, _RESULT) or {}
+    return _fields(document, _RESULT) or {}
 
 
 def whole(value: object) -> int | None:
@@ -83,10 +83,10 @@ def _lines(value: object) -> list[str] | None:
     return [line for one in value if (line := text(one)) is not None] if isinstance(value, list) else None
 
 
-def _fields(told: object, forms: Mapping[str, Callable[[object], object]]) -> dict[str, Any] | None:
-    if not isinstance(told, Mapping):
+def _fields(document: object, forms: Mapping[str, Callable[[object], object]]) -> dict[str, Any] | None:
+    if not isinstance(document, Mapping):
         return None
-    found = ((name, read(told[name])) for name, read in forms.items() if name in told)
+    found = ((name, read(document[name])) for name, read in forms.items() if name in document)
     return {name: value for name, value in found if value is not None}
 
 
@@ -101,8 +101,8 @@ _RESULT: Mapping[str, Callable[[object], object]] = {
     contract.R_STATE: text,
     contract.R_EXIT_CODE: whole,
     contract.R_ATTEMPT: text,
-    contract.R_CAUSE: lambda told: _fields(told, _CAUSE),
-    contract.R_STOP: lambda told: _fields(told, _STOP),
+    contract.R_CAUSE: lambda document: _fields(document, _CAUSE),
+    contract.R_STOP: lambda document: _fields(document, _STOP),
     contract.R_LOST_LINES: whole,
     contract.R_SILENT_S: _seconds,
     contract.R_STARTED_AT: text,
@@ -127,8 +127,8 @@ def silence(documents: Sequence[Mapping[str, Any]]) -> str:
     """How long no rank had said anything when all were asked to stop; empty where that was not long."""
     ages = [age for one in documents if (age := one.get(contract.R_SILENT_S)) is not None]
     youngest = min(ages, default=0.0)
-    told = format_duration(timedelta(seconds=int(youngest)))
-    return f"no rank had said anything for {told}" if youngest >= LONG_S else ""
+    quiet_for = format_duration(timedelta(seconds=int(youngest)))
+    return f"no rank had said anything for {quiet_for}" if youngest >= LONG_S else ""
 
 
 def asked_by(documents: Sequence[Mapping[str, Any]]) -> str:
@@ -241,7 +241,7 @@ def of_agents(spec: TrainingSpec) -> dict[str, str]:
 
 
 def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """What the loader and the prelude are told.
+    """What the loader and the prelude get as arguments.
 
     Args:
         bucket: the name of the one that the code lies in.
@@ -259,13 +259,13 @@ def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[
     }
 
 
-def as_word(told: Any) -> str:
-    """JSON as an argument that nobody reads as more than text: Kubernetes would replace $(NAME).
+def as_word(document: Any) -> str:
+    """JSON as an argument that is read as text only: Kubernetes would replace $(NAME).
 
     >>> "$" in as_word({"argv": ["$(HOME)"]})
     False
     """
-    return json.dumps(told, sort_keys=True).replace("$", "\\u0024")
+    return json.dumps(document, sort_keys=True).replace("$", "\\u0024")
 
 
 def node_of(name: str, nonce: str) -> int | None:
@@ -281,32 +281,32 @@ def read_standings(content: bytes, node_rank: int) -> tuple[Mapping[str, Any], .
     1
     """
     try:
-        told = json.loads(content)
+        document = json.loads(content)
     except (ValueError, RecursionError):
         return ()
-    ranks = told.get("ranks") if isinstance(told, dict) else None
+    ranks = document.get("ranks") if isinstance(document, dict) else None
     found = [one for one in ranks if isinstance(one, dict)] if isinstance(ranks, list) else []
     return tuple(_standing(one, node_rank) for one in found if whole(one.get("rank")) is not None)
 
 
-def _standing(told: Mapping[str, Any], node_rank: int) -> Mapping[str, Any]:
-    recorded = told.get("recorded")
+def _standing(document: Mapping[str, Any], node_rank: int) -> Mapping[str, Any]:
+    recorded = document.get("recorded")
     groups = recorded.items() if isinstance(recorded, dict) else ()
     return {
         "node_rank": node_rank,
-        **{name: whole(told.get(name)) or 0 for name in _COUNTS},
-        **{name: text(told.get(name)) or "" for name in _TEXTS},
+        **{name: whole(document.get(name)) or 0 for name in _COUNTS},
+        **{name: text(document.get(name)) or "" for name in _TEXTS},
         "recorded": {str(text(group)): one for group, value in groups if (one := _counts(value))},
     }
 
 
-def _counts(told: object) -> Mapping[str, Any] | None:
-    if not isinstance(told, dict) or whole(told.get("begun")) is None:
+def _counts(document: object) -> Mapping[str, Any] | None:
+    if not isinstance(document, dict) or whole(document.get("begun")) is None:
         return None
     return {
-        "begun": told["begun"],
-        "done": whole(told.get("done")) or 0,
-        "name": text(told.get("name")) or "",
+        "begun": document["begun"],
+        "done": whole(document.get("done")) or 0,
+        "name": text(document.get("name")) or "",
     }
 
 
@@ -380,30 +380,30 @@ class Status:
         return self.cause.state if self.cause else State.FAILED
 
 
-def read(told: Mapping[str, Any]) -> Status:
+def read(document: Mapping[str, Any]) -> Status:
     """The status that a document tells."""
-    is_known = told.get("schema") == words.SCHEMA and told.get("phase") in words.PHASES
-    lost = told.get("lost")
+    is_known = document.get("schema") == words.SCHEMA and document.get("phase") in words.PHASES
+    lost = document.get("lost")
     pairs = lost.items() if isinstance(lost, Mapping) else ()
     return Status(
-        raw=told,
-        phase=told["phase"] if is_known else "",
-        why=text(told.get("why")) or "",
-        attempt=whole(told.get("attempt")) or 0,
-        message=text(told.get("message")) or "",
-        exit_code=whole(told.get("exit_code")),
+        raw=document,
+        phase=document["phase"] if is_known else "",
+        why=text(document.get("why")) or "",
+        attempt=whole(document.get("attempt")) or 0,
+        message=text(document.get("message")) or "",
+        exit_code=whole(document.get("exit_code")),
         lost={int(node): whole(number) or 0 for node, number in pairs if re.fullmatch("[0-9]{1,6}", node)},
-        lost_lines=max(0, whole(told.get("lost_lines")) or 0),
-        disk_was_full=told.get("disk_was_full") is True,
-        result=read_result(told.get("result")),
+        lost_lines=max(0, whole(document.get("lost_lines")) or 0),
+        disk_was_full=document.get("disk_was_full") is True,
+        result=read_result(document.get("result")),
     )
 
 
-def losses(told: Sequence[Status], results: Sequence[Mapping[str, Any]]) -> str:
+def losses(agents: Sequence[Status], results: Sequence[Mapping[str, Any]]) -> str:
     """What of the log is not kept, which is said however well the job ended; empty where all is."""
     counts = [one.get(contract.R_LOST_LINES, 0) for one in results]
-    lines = sum(counts) + sum(one.lost_lines for one in told)
+    lines = sum(counts) + sum(one.lost_lines for one in agents)
     if lines:
         return f"{lines} lines of the log were lost: they could not be written"
-    is_full = any(one.disk_was_full for one in told)
+    is_full = any(one.disk_was_full for one in agents)
     return "the disk was full, and lines of the log may be lost" if is_full else ""

@@ -148,7 +148,7 @@ class JobFile(TextDisplay):
 
 @attrs.frozen(kw_only=True)
 class Machine(TableDisplay):
-    """Something that is there and bears our labels: a VM, a custom job, a group in a queue, a process."""
+    """Something that is there and has our labels: a VM, a custom job, a group in a queue, a process."""
 
     backend: str
     name: str
@@ -161,7 +161,7 @@ class Machine(TableDisplay):
     price: Price | None
     """What it costs an hour, at the dated price; None: unknown. A halted machine pays for its disk only."""
     is_sure: bool = True
-    """Whether nobody wants it where no record of this trainer's names it."""
+    """Whether it is an orphan where no record of this trainer's names it."""
 
 
 class Backend(ABC):
@@ -189,7 +189,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def supply(self) -> Supply:
-        """The machines it offers, and what it cannot honour. It asks nobody."""
+        """The machines it offers, and what it cannot honour. It makes no call."""
 
     @abstractmethod
     def package(self, spec: TrainingSpec, job_id: str) -> Bundle:
@@ -211,7 +211,7 @@ class Backend(ABC):
 
     @abstractmethod
     def launch(self, request: Request) -> str:
-        """Request the machines; the attempt's handle. Twice is once.
+        """Request the machines; the attempt's handle. Repeating it is safe.
 
         Raises:
             TransientError: whether they come is not known.
@@ -220,7 +220,7 @@ class Backend(ABC):
         """
 
     def is_fenced(self, spec: TrainingSpec) -> bool:  # noqa: ARG002
-        """Whether code of ours in such a job leaves where its attempt was superseded."""
+        """Whether our code in such a job leaves where its attempt was superseded."""
         return True
 
     @abstractmethod
@@ -364,7 +364,7 @@ class Backend(ABC):
         """All that is there and may bill: of every job whose id begins so, whether it is current or not.
 
         Raises:
-            TransientError: it could not all be listed; a PartialListError bears what was.
+            TransientError: it could not all be listed; a PartialListError holds what was.
         """
         return ()
 

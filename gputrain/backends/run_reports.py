@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.agent_reports import Status as Told, Tail, merged, read
+from gputrain.backends.agent_reports import Status as AgentStatus, Tail, merged, read
 from gputrain.backends.base import LogPage
 from gputrain.concurrency import gather
 from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
@@ -35,7 +35,7 @@ SETTLES_S = 2.0
 other nodes."""
 
 SLACK_S = 1.0
-"""How far ahead of ours a clock may be."""
+"""How far ahead of this machine's a clock may be."""
 
 PAGE_BYTES = 1_000_000
 """How much of a node's log one page reads: a page stays small, however much a rank writes."""
@@ -49,16 +49,16 @@ class Report:
     """What one node wrote last of itself, and when, by Cloud Storage's clock."""
 
     document: Mapping[str, Any]
-    told: Told
+    agent: AgentStatus
     written_at: float
     seen_at: float
 
     def at(self, phase: str) -> float | None:
         """When it came to a phase, in seconds since 1970; a node's clock that is far off is set right."""
-        moment = self.told.at(phase)
+        moment = self.agent.at(phase)
         if moment is None:
             return None
-        newest = max(one.timestamp() for phase in PHASES if (one := self.told.at(phase)))
+        newest = max(one.timestamp() for phase in PHASES if (one := self.agent.at(phase)))
         off_s = self.written_at - newest
         return max(0.0, moment.timestamp() + (off_s if abs(off_s) > SKEW_S else 0.0))
 
@@ -88,7 +88,7 @@ class RunReports:
         if found is None or not isinstance(document, dict):
             return None
         written_at, seen_at = found.updated.timestamp(), found.seen_at.timestamp()
-        return Report(document=document, told=read(document), written_at=written_at, seen_at=seen_at)
+        return Report(document=document, agent=read(document), written_at=written_at, seen_at=seen_at)
 
     def read_all(self, job_id: str, attempt: str, nodes: int) -> Reports:
         """Those of all nodes that have written one."""

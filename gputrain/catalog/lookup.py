@@ -173,7 +173,7 @@ def _counts(kind: str, machine_type: str | None) -> tuple[int | Fraction, ...]:
     return tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(kind, machine_type)))
 
 
-@lru_cache(maxsize=512)  # bounded: machine_type is whatever the caller wrote
+@lru_cache(maxsize=512)  # bounded: machine_type is the caller's text
 def _of_kind(kind: str, machine_type: str | None) -> tuple[Shape, ...]:
     """The shapes with a kind of GPU, by count; no GPU is sold both built in and attached."""
     gpu = BY_KIND[kind]
@@ -244,7 +244,7 @@ def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str
 def zones(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:
     """The zones known to have a shape, sorted: its machine's own list, else its GPU's.
 
-    A region of `regions` without a zone here has some that nobody has noted.
+    A region of `regions` without a zone here has some that the tables lack.
     Vertex AI takes no zone, so its answer is empty: only a reservation pins a job to one.
 
     Source: zones (mid-2026), audit (2026-06-23) for the newest GPUs.
@@ -503,7 +503,7 @@ def fabrics(shape: Shape) -> tuple[Fabric, ...]:
 
 
 def nccl_defaults(shape: Shape) -> dict[str, str]:
-    """NCCL variables for such a machine whatever the network; the user's own values win."""
+    """NCCL variables for such a machine on any network; the user's own values win."""
     level = load.networks()["peer_to_peer"].get(shape.machine_type)
     return {"NCCL_P2P_LEVEL": level} if level else {}
 

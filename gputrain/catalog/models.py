@@ -221,7 +221,7 @@ class Family(TableDisplay):
 
     ``gpu`` is the kind built in, or None for hosts that GPUs are attached to.
     ``compute`` and ``vertex`` hold the provisioning models that each service sells them under. On Vertex AI
-    a reservation is named in the job (``reservationAffinity``) whatever the machine, so
+    a reservation is named in the job (``reservationAffinity``) for any machine, so
     ``reservation-bound`` is offered there wherever Compute Engine takes a reservation for it.
     All stop on host maintenance: no machine with a GPU migrates live.
     """

@@ -86,7 +86,7 @@ def _prepare_streams() -> None:
 
 
 def _request_error(error: click.UsageError, words: list[str]) -> GputrainError:
-    """A slip on the command line as an error of ours, with what to type instead."""
+    """A slip on the command line as a gputrain error, with what to type instead."""
     import shlex
 
     import click

@@ -247,7 +247,7 @@ def _follow(job: Job, *, timeout: str | None = None, cancels: bool = False) -> E
 
 @contextmanager
 def _interruptible(job: Job, *, cancels: bool = False) -> Iterator[None]:
-    """On Ctrl-C the job keeps running, or is cancelled; either way it says how to go on."""
+    """On Ctrl-C the job keeps running, or is cancelled; either way it says how to reattach or cancel."""
     try:
         yield
     except KeyboardInterrupt:

@@ -128,7 +128,7 @@ FLAGS = {"backend": "--backend", "region": "--region"}
 
 
 def option(flag: str, *names: str, **how: Any) -> Callable[[F], F]:
-    """A decorator for an option of ours."""
+    """A decorator for one of our options."""
     FLAGS[names[0] if names and names[0][0] != "-" else flag[2:].replace("-", "_")] = flag
     return click.option(flag, *names, cls=Option, **how)
 

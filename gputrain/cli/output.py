@@ -42,7 +42,7 @@ class Exit(enum.IntEnum):
 
     @classmethod
     def of(cls, error: BaseException) -> Exit:
-        """The status for an error of ours."""
+        """The status for a gputrain error."""
         from gputrain import errors
 
         if isinstance(error, errors.NoPlacementError):

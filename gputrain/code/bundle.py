@@ -198,7 +198,7 @@ ALL = DockerIgnore()
 
 
 def read_dockerignore(dockerfile: str, folder: str) -> DockerIgnore:
-    """The lines for a Dockerfile: of the file beside it that bears its name, or of the folder's.
+    """The lines for a Dockerfile: of the file beside it named after it, or of the folder's.
 
     Raises:
         OSError: there is one that cannot be read.

@@ -258,7 +258,7 @@ class CannotTravel(Exception):
 
 
 def expression(value: object) -> str:
-    """An expression that makes an equal value, whatever names stand around it.
+    """An expression that makes an equal value, independent of the names around it.
 
     Modules and builtins are called where no name of the user's hides them.
 

@@ -1,4 +1,4 @@
-"""Data in a fixed order that can be taken up in the middle: the sampler and the loader."""
+"""Data in a fixed order that can be resumed in the middle: the sampler and the loader."""
 
 from __future__ import annotations
 

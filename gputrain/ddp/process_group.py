@@ -197,7 +197,7 @@ class Peers:
             ranks_at.setdefault(of_rank, []).append(rank)
         raise SessionError(
             "the ranks are apart: " + "; ".join(f"{_named(ranks)} {at}" for at, ranks in ranks_at.items()),
-            why="each of these is for all ranks together; going on, they would wait for each other for ever",
+            why="each of these is for all ranks together; else they would wait for each other for ever",
             fix="let all ranks call the same, equally often: not below `if s.is_main`, not in loops that "
             "end earlier on some",
         )

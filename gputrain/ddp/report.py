@@ -64,7 +64,7 @@ _beat_at = 0.0
 
 
 def beat() -> None:
-    """Show the node's agent that this rank goes on; it costs a system call a second at most."""
+    """Show the node's agent that this rank makes progress; at most one system call per second."""
     global _beat_at
     now, error_file = time.monotonic(), os.environ.get(contract.ERROR_FILE)
     if error_file and now >= _beat_at + 1.0:

@@ -181,7 +181,7 @@ class Session:
     def loader(
         self, dataset: Any, batch_size: int, *, shuffle: bool = True, drop_last: bool = False, **options: Any
     ) -> Any:
-        """A DataLoader over this rank's share, in an order that a resume takes up in the middle.
+        """A DataLoader over this rank's share, in an order that resumes in the middle.
 
         Args:
             batch_size: items per rank and step.
@@ -208,8 +208,8 @@ class Session:
         `steps()` calls it by itself; a loop of your own calls it after `register()`. Collective.
 
         Args:
-            allow_world_size_change: go on with another number of ranks: weights and optimizer are restored,
-                the data goes on at the same item (rounded down to a batch), random generators start anew.
+            allow_world_size_change: resume on another number of ranks: weights and optimizer are restored,
+                the data continues at the same item (rounded down to a batch), random generators start anew.
 
         Raises:
             CheckpointError: checkpoints exist but cannot be used, or another number of ranks saved them.

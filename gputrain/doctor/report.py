@@ -214,7 +214,7 @@ class Probe:
 
     subject: str
     run: Callable[[], Iterable[Check]]
-    """Gives what was found; an error of ours that it raises becomes a check of this subject."""
+    """Gives what was found; a GputrainError that it raises becomes a check of this subject."""
     is_needed: bool = False
     """Whether no job can be made where this address cannot be reached."""
 

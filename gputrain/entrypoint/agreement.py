@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 UNASKED = (
-    "a rank left with exit code 75, which says that it was asked to stop and has saved, and nobody had "
+    "a rank left with exit code 75, which says that it was asked to stop and has saved, and none had "
     "asked; a script that means something else by it needs another code"
 )
 

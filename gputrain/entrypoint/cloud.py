@@ -22,7 +22,7 @@ REPEATED = (408, 425, 429, 500, 502, 503, 504)
 PAUSES_S = (1, 2, 4, 8, 16, 0)
 LAST_S = 900.0
 """How long the end of a job waits for a bucket that does not answer: that much of the machine is cheaper than
-to run and pay again what nobody was told."""
+to run and pay again what was not reported."""
 
 TIMEOUT_S = 60
 

@@ -83,7 +83,7 @@ HANG_TIMEOUT = _env(
 MIN_NODES = _env(
     "GPUTRAIN_MIN_NODES",
     "",
-    "as few nodes as the job may go on with: a session then resumes on another number of ranks; empty: all",
+    "the fewest nodes that a job may have: a session then resumes on another number of ranks; empty: all",
     has_flag=False,
 )
 MASTER_ADDR = _env(
@@ -116,7 +116,7 @@ DONE = _code(
 )
 BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment or the target is wrong")
 NODE_LOST = _code(69, "a node never came, or was lost while the job ran, or a GPU of it failed")
-STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to go on")
+STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to resume")
 
 LONGEST_LINE = 1 << 16
 """Bytes of the longest line passed on whole; Cloud Logging takes entries of up to 256 KiB."""
@@ -232,7 +232,7 @@ OUT_OF_MEMORY = _row(CAUSE_KINDS, "oom", "the kernel killed the rank because mem
 GPU_MEMORY = _row(CAUSE_KINDS, "gpu_out_of_memory", "the script raised for want of memory of its GPU")
 NODE_MISSING = _row(CAUSE_KINDS, "node_missing", "a node never joined")
 NODE_LOSS = _row(CAUSE_KINDS, "node_lost", "a node's agent went away while the job ran")
-GPU_FAULT = _row(CAUSE_KINDS, "gpu_fault", "a GPU failed: its driver says so, whatever the ranks say")
+GPU_FAULT = _row(CAUSE_KINDS, "gpu_fault", "a GPU failed: its driver says so, which counts first")
 HANG = _row(CAUSE_KINDS, "hang", "no rank said, reported or stepped anything for the hang timeout")
 STOP_IGNORED = _row(CAUSE_KINDS, "stopped", "asked to stop, the rank did not save and leave in time")
 REFUSED = _row(CAUSE_KINDS, "environment", "the agent could not start its ranks")

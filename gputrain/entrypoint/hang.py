@@ -47,7 +47,7 @@ def cause(
 def story(
     standings: Sequence[Standing], left: Sequence[int] = (), mute: Sequence[str] = ()
 ) -> tuple[Any, str]:
-    """Which rank holds up the others, as far as that can be told, and the sentence."""
+    """Which rank holds up the others, as far as that is known, and the sentence."""
     known = {one["rank"] for one in standings}
     ended = [{**_ENDED, "rank": rank} for rank in left if rank not in known]
     guilty, sentence = _of_places([*standings, *ended], left, bool(mute)) if standings else (None, UNKNOWN)

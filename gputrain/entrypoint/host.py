@@ -130,12 +130,12 @@ def _stat(pid: int) -> list[str]:
 
 
 def state_of(pid: int) -> str:
-    """One letter of proc(5): T is stopped, D in the kernel, Z a zombie; empty: gone, or not told here."""
+    """One letter of proc(5): T is stopped, D in the kernel, Z a zombie; empty: gone, or not known here."""
     return _stat(pid)[0]
 
 
 def began(pid: int) -> str:
-    """When a process began, in ticks since the boot, as pids come again. Empty: it is gone, or not told.
+    """When a process began, in ticks since the boot, as pids come again. Empty: it is gone, or not known.
 
     >>> began(0)
     ''
@@ -150,7 +150,7 @@ def catches(pid: int, number: int) -> bool:
 
 
 def interface_of(address: str) -> str:
-    """The interface that has a numeric address; empty where that cannot be told."""
+    """The interface that has a numeric address; empty where there is none."""
     if ":" in address:
         wanted = socket.inet_pton(socket.AF_INET6, address.partition("%")[0]).hex()
         with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as file:

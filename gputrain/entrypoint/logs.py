@@ -1,7 +1,7 @@
 """Forwards what the ranks write to the agent's own stdout and to a log file of each rank.
 
 A thread of its own reads and writes. Its writes block, so a slow reader slows the ranks down as a pipe would
-and loses nothing, while the agent itself goes on.
+and loses nothing, while the agent itself keeps running.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class LogForwarder:
         try:
             while view:
                 view = view[os.write(self._out, view) :]
-        except OSError:  # a full disk, or nobody reads any more
+        except OSError:  # a full disk, or a closed pipe
             self.lost_lines += bytes(view).count(b"\n")
 
 
@@ -210,7 +210,7 @@ class Lines:
         return [piece for line in lines for piece in _pieces(line)] + pieces
 
     def _progress(self, now: float) -> list[bytes]:
-        """What the unfinished line shows, if that is due; a drawing that may go on is kept."""
+        """What the unfinished line shows, if that is due; a drawing that may continue is kept."""
         *drawn, last = self._rest.rstrip(b"\r").split(b"\r")
         self._rest = last + b"\r" * self._rest.endswith(b"\r")
         shown = [one for one in drawn if one.strip()][-1:]

@@ -1,7 +1,7 @@
 """The network of this node: addresses and ports, the one that NCCL took, and whether ranks have met on it.
 
 A plugin that is missing is no error to NCCL: it uses sockets, many times slower, and says so in its debug
-output only, so one rank of each node writes that into a file of ours, unless the user asks for it.
+output only, so one rank of each node writes that into our file, unless the user asks for it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def numeric(host: str) -> str:
 
 
 def free_port(address: str) -> int:
-    """A port that nobody uses at this address. Raises OSError where there is none."""
+    """A free port at this address. Raises OSError where there is none."""
     start = int.from_bytes(os.urandom(4), "big")
     for step in range(200):
         port = _FIRST_PORT + (start + step * 7919) % (_LAST_PORT - _FIRST_PORT)

@@ -113,7 +113,7 @@ def reap() -> dict[int, Ending]:
 
 
 def send(pids: Iterable[int], number: int) -> None:
-    """Send a signal to children of ours; some may be gone, or have become root by ``sudo``."""
+    """Send a signal to our children; some may be gone, or have become root by ``sudo``."""
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, number)

@@ -53,7 +53,7 @@ def main() -> None:
             _run_script(sys.argv[0])
     except SystemExit as leaving:
         code = _code_of(leaving)
-    except BaseException as error:  # noqa: BLE001  # the top of a rank: whatever it raised is recorded
+    except BaseException as error:  # noqa: BLE001  # the top of a rank: any error is recorded
         trace = error.__traceback__
         while trace and ("runpy" in (name := trace.tb_frame.f_code.co_filename) or name == __file__):
             trace = trace.tb_next
@@ -191,7 +191,7 @@ def _answer(folder: str, path: str, main_thread: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the main thread's
     answered = ""
     while os.path.isdir(folder):
-        with contextlib.suppress(Exception):  # nobody asks; or no room on the disk, no descriptor: try again
+        with contextlib.suppress(Exception):  # no supervisor, no room on the disk, no descriptor: try again
             with open(os.path.join(folder, contract.STACKS_ASK), encoding="ascii") as file:
                 asked = file.read()
             if asked != answered:
@@ -222,7 +222,7 @@ def _recorded() -> dict[str, Any]:
     found: dict[str, Any] = {}
     names = [name for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json") if hasattr(c10d, name)]
     for number, name in enumerate(names):
-        with contextlib.suppress(Exception):  # a private name of torch's: whatever it does now
+        with contextlib.suppress(Exception):  # a private name of torch's: it may have changed
             for group, counts in _groups(json.loads(getattr(c10d, name)())).items():
                 found[group + " (gloo)" * number] = counts
     return found

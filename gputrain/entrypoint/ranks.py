@@ -77,7 +77,7 @@ class Rank:
 
     def kill(self) -> None:
         """SIGKILL to the rank's process group; only while it runs or as it ends, as pids are used again."""
-        with contextlib.suppress(OSError):  # nobody is left, or a rank became root
+        with contextlib.suppress(OSError):  # none is left, or a rank became root
             os.killpg(self.pid, signal.SIGKILL)
 
     def summary(self) -> dict[str, Any]:

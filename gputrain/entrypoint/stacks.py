@@ -102,7 +102,7 @@ def standing(taken: dict[str, Any], among: int = 1) -> dict[str, Any]:
     """Where a rank stands: the collective it waits in, the line of its own code, its main thread's stack.
 
     Args:
-        among: how many ranks of the node are told of at once.
+        among: how many ranks of the node are listed at once.
 
     >>> standing({"rank": 2, "local_rank": 2, "frames": [("/w/train.py", 8, "evaluate")]})["place"]
     'evaluate at train.py:8'
@@ -170,7 +170,7 @@ class Requests:
         return ""
 
     def answer(self, nonce: str, ranks: list[dict[str, Any]]) -> None:
-        """Leave the answer, whole; where the disk is full nobody gets one."""
+        """Leave the answer, whole; where the disk is full there is none."""
         name = contract.STACKS_FILE.format(nonce=nonce, node_rank=self._node_rank)
         path = os.path.join(self._folder, name)
         with contextlib.suppress(OSError):

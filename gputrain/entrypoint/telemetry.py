@@ -21,7 +21,7 @@ from . import contract, host, processes
 
 EVERY_S = 15
 ASK_S, FAULT_S = 20.0, 5.0
-"""How long nvidia-smi may take for what it knows, and for what it sees now, for which the gang waits."""
+"""How long nvidia-smi may take for what it knows, and for what it sees now, for which all nodes wait."""
 
 FIELDS = {
     "utilization.gpu": "busy",
@@ -257,5 +257,5 @@ class GpuCheck:
             )
 
     def look(self, pids: Sequence[int]) -> str:
-        """Why these ranks must not go on; empty where torch sees GPUs, or they do not use it."""
+        """Why these ranks must not continue; empty where torch sees GPUs, or they do not use it."""
         return self._why if self._why and any(map(host.uses_torch, pids)) else ""

@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 
 
 def canonical(point: Point) -> str:
-    """The same text for the same point, whatever the order of its names."""
+    """The same text for the same point, in any order of its names."""
     return json.dumps(point, sort_keys=True, default=repr)
 
 

@@ -133,7 +133,7 @@ class Cache(Generic[K, V]):
 
 
 class Recent(Generic[K, V]):
-    """A dictionary for threads that forgets what nobody has used for ``idle_s`` seconds, and the oldest."""
+    """A dictionary for threads that forgets what was not used for ``idle_s`` seconds, and the oldest."""
 
     def __init__(
         self, *, idle_s: float = 3600.0, most: int = 10_000, now: Callable[[], float] = time.monotonic

@@ -80,7 +80,7 @@ def check_address(name: str, address: str) -> None:
 
 
 def check_region(region: str) -> None:
-    """Refuse what is no region, as an address begins with it: a token would go to whatever it names."""
+    """Refuse what is no region, as an address begins with it: a token would go to the host it names."""
     if not re.fullmatch(r"[a-z0-9-]{0,63}", region):
         raise invalid("region", region, "a region's name", "copy job.uri unchanged")
 
@@ -105,7 +105,7 @@ class Api(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Endpoints:
-    """Addresses of the APIs: Google's own unless said.
+    """Addresses of the APIs: Google's own by default.
 
     ``{region}`` in an address is filled in, and ``{host}`` with the name of an image's registry.
     Any object with such attributes will do instead, such as an emulator; an API it lacks is not called.

@@ -2,7 +2,7 @@
 
 ::
 
-    with google_errors("create the job", project="my-project"):     whatever Google's libraries raise inside
+    with google_errors("create the job", project="my-project"):     what Google's libraries raise inside
         client.create_custom_job(...)                               comes out as one of gputrain's errors
     to_error(operation_error(body), "create the VM")                the same for an operation that failed
 

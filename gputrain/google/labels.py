@@ -22,7 +22,7 @@ _FORM = re.compile(r"[a-z0-9_-]{0,63}")
 
 
 def label_value(text: str) -> str:
-    """The text as a label's value: itself where it may stand so, else cut and told apart by a hash."""
+    """The text as a label's value: itself where it may stand so, else cut and made distinct by a hash."""
     if _FORM.fullmatch(text):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -38,7 +38,7 @@ class ImageName:
 
     @classmethod
     def parse(cls, image: str) -> ImageName | None:
-        """The parts of a name; None for an image of another registry, which no token of ours may go to."""
+        """The parts of a name; None for an image of another registry, which our token may not go to."""
         found = _IMAGE.fullmatch(image)
         if found is None:
             return None

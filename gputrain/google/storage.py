@@ -290,7 +290,7 @@ def upload(
                 found = _info(blob)
             if progress is not None:
                 progress(len(data), len(data))
-        except PreconditionError:  # another client was faster, or a try of ours whose response was lost
+        except PreconditionError:  # another client was faster, or our own try, whose response was lost
             found = objects.stat(name)
     if found is None or (found.size, found.md5) != (len(data), md5_of(data)):
         raise ProviderError(

@@ -96,7 +96,7 @@ class ImageBuilder:
     ) -> BuiltImage:
         """The image, built unless it is there; two processes that build the same share one build.
 
-        A build goes on where this process ends; the next call finds it.
+        A build keeps running when this process ends; the next call finds it.
 
         Args:
             on_line: takes each line that the build writes.

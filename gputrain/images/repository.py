@@ -82,7 +82,7 @@ class ImageRepository:
         body = {"format": "DOCKER", "labels": {"gputrain": "images"}}
         try:
             access.post(url, action=f"make the repository {self.repository}", json=body)
-        except (RequestError, AccessError) as error:  # whoever may not make one may have one
+        except (RequestError, AccessError) as error:  # one may exist that this account may not create
             if not self._is_there(access):
                 raise error from None
             return

@@ -526,7 +526,7 @@ class Job(TableDisplay):
         return asyncio.wrap_future(self.future()).__await__()
 
     def watch(self, listener: Listener) -> Watching:
-        """Call a listener with the present state and each change, from a thread of ours, until the job ends.
+        """Call a listener with the present state and each change, from our thread, until the job ends.
 
         >>> with job.watch(print): ...                                                # doctest: +SKIP
         """

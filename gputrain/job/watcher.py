@@ -331,7 +331,7 @@ class JobFuture(Future[Result]):
                 if error is not None:
                     raise error
                 result = self._outcome()
-            except Exception as why:  # noqa: BLE001  # the waiter gets it, whatever it is
+            except Exception as why:  # noqa: BLE001  # the waiter gets any error
                 self.set_exception(why)
             else:
                 self.set_result(result)

@@ -29,7 +29,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 def folder_path(value: Any) -> Path:
     """A folder of this machine, by its whole path. Raises ValueError."""
     found = path(value)
-    if _SCHEME.match(found):  # it would lie in a folder that is called so, where nobody looks
+    if _SCHEME.match(found):  # it would lie in a folder that is called so, by mistake
         raise ValueError("it is an address, not a folder of this machine")
     try:
         return Path(found).expanduser().absolute()

@@ -49,7 +49,7 @@ _PATIENT = ("timeout", "-s", "KILL", "300")
 def mount_local_ssds(call: Call, folder: str, say: Callable[..., Any]) -> bool:
     """Mount the local SSDs at a folder; whether there were any that could be.
 
-    What lies on one that nobody uses is of no job's: a VM is made for one job, and boots for it once.
+    What lies on an unused one belongs to no job: a VM is made for one job, and boots for it once.
     Raises as ``call``; ``say`` takes news, and how severe they are.
     """
     named = [path for name in LOCAL_SSDS for path in glob.glob(name)]
@@ -94,7 +94,7 @@ def fault_of(
 
 
 def _is_free(path: str) -> bool:
-    """Whether nobody has mounted it or made it a part of an array: the kernel lets one user have it alone."""
+    """Whether it is neither mounted nor made a part of an array: the kernel lets one user have it alone."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
     except OSError as error:
@@ -135,7 +135,7 @@ def wait_for_gpus(keeper: Keeper, wanted: int, wait_s: float) -> None:
 
 
 def _lacking(keeper: Keeper, wanted: int) -> str:
-    """What is still missing; empty: nothing. Raises Failed where waiting mends nothing."""
+    """What is still missing; empty: nothing. Raises Failed where waiting does not help."""
     code, said = keeper.call(DRIVER, within_s=ANSWER_S)
     if code:
         return (

@@ -1,8 +1,8 @@
 """NCCL's plugin for this VM's network: installed, its daemon running, and what ranks get to know of it.
 
-A node does it whole or fails: a gang of which one node fell back to sockets would wait on GPUs that bill.
+A node does it whole or fails: with one node on sockets all would wait on GPUs that bill.
 Sources of all words: slurm-gcp's prologs @13fd92b, cluster-toolkit's blueprints @1047080, Google's GKE
-installers @992db81, read 2026-11-22. Nobody here has run them on such a machine.
+installers @992db81, read 2026-11-22. They were not run on such a machine.
 
 TCPXO needs more of the kernel on an A3 Mega: a module, and its GPUs' neighbours as devices.
 """

@@ -72,7 +72,7 @@ def read_json(path: str) -> dict[str, Any] | None:
 
 
 def is_own(path: str) -> bool:
-    """Whether a folder is this user's, and nobody else may write into it: what lies in it is run."""
+    """Whether a folder is this user's, and no other user may write into it: what lies in it is run."""
     try:
         facts = os.lstat(path)
     except OSError:

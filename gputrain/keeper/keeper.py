@@ -1,6 +1,6 @@
 """Looks after the agents of a job on one machine, from the wait for its GPUs to its last status.
 
-There is one loop, `Keeper.until`: whatever is waited for, the limits hold, a stop is passed on, and what does
+There is one loop, `Keeper.until`: during every wait the limits hold, a stop is passed on, and what does
 not heed it is killed. How GPUs are had and agents start differs from machine to machine (`Site`), and so does
 where the job's status is shown (`StatusBoard`).
 """
@@ -29,7 +29,7 @@ AGAIN_S = 1.0
 STARTING_TICK_S = 0.05
 """How often a look is taken while ranks start: their start is shown within this."""
 STRANDED_S = 5.0
-"""How long agents may go on after one of them ended before any rank ran: they wait for what cannot come."""
+"""How long agents may run after one of them ended before any rank ran: they wait in vain."""
 ENDING_S = 65.0
 """How much longer than the ranks' time to save an agent may take: 60 s is a node's limit for its end."""
 RESTART_AFTER_S = 1.0
@@ -120,7 +120,7 @@ class Rules:
         """What to do now.
 
         Args:
-            reason: why the job should stop; empty: it should not. `SUPERSEDED` gives nobody time.
+            reason: why the job should stop; empty: it should not. `SUPERSEDED` gives no time.
             leave_by: when the rest has to go, since some have gone.
         """
         if reason == status.SUPERSEDED and self.stop != status.SUPERSEDED:

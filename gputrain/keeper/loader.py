@@ -1,5 +1,5 @@
 # ruff: noqa: S606  # exec is the purpose
-"""Starts a job in its container: fetch the code, prove that it is the code, unpack it, go on there.
+"""Starts a job in its container: fetch the code, prove that it is the code, unpack it, continue there.
 
 The text of `cloud` and of this module is the container's command, ``python3 -c TEXT JSON``; Python 3.7 is
 enough for it. Nothing is unpacked or run before the sha256 is what was submitted.

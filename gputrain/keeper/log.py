@@ -56,7 +56,7 @@ class NodeLog:
             except OSError:
                 taken = 0
             self._size += taken
-            self.lost_lines += lines[taken:].count(b"\n")  # a full disk: the ranks go on
+            self.lost_lines += lines[taken:].count(b"\n")  # a full disk: the ranks keep running
 
     @property
     def has_more(self) -> bool:
@@ -79,7 +79,7 @@ class NodeLog:
             self._part_at, self._part = (self._part_at + len(part), b"") if is_full else (self._part_at, part)
 
     def _resume(self, bucket: Bucket, folder: str) -> None:
-        """Go on after what an earlier start of this node has sent."""
+        """Continue after what an earlier start of this node has sent."""
         prefix = folder + LOG_PART.partition("{offset")[0].format(node_rank=self._rank)
         last = max(bucket.list(prefix), default="")
         if last:

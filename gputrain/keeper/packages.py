@@ -30,7 +30,7 @@ READY = "ready"
 _FILE = re.compile(r"\s*(?:-[rc]|--requirement|--constraint)[\s=]*(\S+)")
 _PATH = re.compile(r"\s*(?:(?:-e|--editable)[\s=]*)?(?:[\w.-]+\s*@\s*)?(?:file://)?(\.{0,2}/[^\s;\[]+|\.)")
 SHOWN = 4000
-"""Characters of what pip said that are told."""
+"""Characters of pip's output that are shown."""
 
 
 class Refused(Exception):
@@ -75,10 +75,10 @@ class Environment:
     def variables(self, known: Any) -> dict[str, str]:
         """What its processes see: its programs, and its packages before those of a PYTHONPATH."""
         inherited = known.get("PYTHONPATH")
-        told = {"PATH": os.pathsep.join([self.programs, known.get("PATH") or os.defpath])}
+        found = {"PATH": os.pathsep.join([self.programs, known.get("PATH") or os.defpath])}
         if inherited:
-            told["PYTHONPATH"] = os.pathsep.join([self.packages, inherited])
-        return told
+            found["PYTHONPATH"] = os.pathsep.join([self.packages, inherited])
+        return found
 
 
 def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
@@ -209,7 +209,7 @@ def refuse(error: Exception) -> int:
 
 
 def main() -> None:
-    """Go on in an environment beside the file that says what it has: ``FILE words...`` for its Python."""
+    """Continue in an environment beside the file that says what it has: ``FILE words...`` for its Python."""
     path, words = sys.argv[1], sys.argv[2:]
     try:
         with open(path, encoding="utf-8") as file:

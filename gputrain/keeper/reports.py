@@ -242,7 +242,7 @@ class VmReports(NodeReports):
                 self._absent = self.silent()
             return ABSENT if self._absent and time.monotonic() > self._patience else ""
         except Exception:  # noqa: BLE001
-            return ""  # without the network, or an answer that is none, the ranks go on; the time limit holds
+            return ""  # no network or no answer: the ranks keep running; the time limit holds
 
 
 def right_to(job: Any, bucket: str = "", prefix: str = "") -> str:
@@ -311,7 +311,7 @@ class ContainerReports(NodeReports):
         while not has_ended.wait(TICK_S):
             if time.monotonic() >= ask_at:
                 ask_at, says = time.monotonic() + EVERY_S, self._says()
-                with contextlib.suppress(Exception):  # without the network nobody asks
+                with contextlib.suppress(Exception):  # without the network there is no answer
                     self.answer()
             if says != SUPERSEDED:
                 self.keep_up()

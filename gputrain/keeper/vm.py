@@ -33,7 +33,7 @@ PROGRAM = os.path.join(ROOT, ".gputrain", "agent.pyz")
 """As the startup script brings it: this very program."""
 
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
-"""How docker tells of signals: the agent was there, and nobody let it finish."""
+"""How docker shows signals: the agent was there, and was killed."""
 
 PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/bin/python3")
 PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
@@ -97,7 +97,7 @@ class Vm(Site):
             self._network = fabric.prepare(keeper, wanted, self.log.say)
 
     def _pass(self, keeper: Keeper) -> None:
-        """Go on as the current attempt. Raises Stopped where it is not, Failed where nobody can tell."""
+        """Continue as the current attempt. Raises Stopped where it is not, Failed where that is not known."""
         try:
             said = self.board.fence.at_boot(keeper.sleep)
         except CallFailed as error:
@@ -159,22 +159,22 @@ class Vm(Site):
             container.kill()  # docker's own process may have been killed beside it
         ending = keeper.endings.get(self._agent)
         self._mounts.end(keeper)
-        told = {"result": self.board.result()}
+        found = {"result": self.board.result()}
         if ending is None:
-            return told
+            return found
         self._lines.join(LINES_S)
-        told["result"] = told["result"] or self.board.result()
+        found["result"] = found["result"] or self.board.result()
         code = ending.exit_code
-        if code == contract.BAD_ENVIRONMENT and told["result"] and not keeper.rules.stop:
-            return {**told, "why": BOOT}  # the agents of other nodes may wait for this one's
-        if code and code not in KILLED and not keeper.rules.stop and told["result"] is None:
+        if code == contract.BAD_ENVIRONMENT and found["result"] and not keeper.rules.stop:
+            return {**found, "why": BOOT}  # the agents of other nodes may wait for this one's
+        if code and code not in KILLED and not keeper.rules.stop and found["result"] is None:
             where = "python3 of {}".format(self.job["image"]) if self.job["image"] else "the boot image"
             said = self.log.last.decode("utf-8", "replace").strip()[-2000:]
             raise Failed(f"the node agent did not start with {where}, exit code {code}: {said}")
-        return told
+        return found
 
     def _environment(self) -> dict[str, str]:
-        """The user's variables, and where this node stands in the gang."""
+        """The user's variables, and this node's rank among all nodes."""
         job, address = self.job, metadata("network-interfaces/0/ip")
         own = {
             contract.ATTEMPT: job["attempt"],
@@ -197,16 +197,16 @@ class Vm(Site):
 
 
 def remove(job: Any, name: str, accept: Sequence[int] = ()) -> None:
-    """Delete a VM of this gang. Raises CallFailed for a status that is not in ``accept``."""
+    """Delete a VM of this job. Raises CallFailed for a status that is not in ``accept``."""
     there = "{compute}/compute/v1/projects/{project}/zones/{zone}/instances/".format(**job)
     call("DELETE", there + name, accept=accept)
 
 
 def remove_silent(vm: Vm) -> None:
-    """Delete the nodes of this gang that never said a word.
+    """Delete the nodes of this job that never reported.
 
     Google's limit counts from a VM's start and is cleared when it halts: one that a lost host halted before
-    it ran bills for its disk for ever, and nobody but its peers may be left who knows of it.
+    it ran bills for its disk for ever, and only its peers may still know of it.
     """
     silent = []
     try:
@@ -232,9 +232,9 @@ def run(vm: Vm) -> None:
     keeper = vm.keeper()
     try:
         keeper.keep()
-    except Exception:  # noqa: BLE001  # a fault of the keeper's own is told, and ends the VM as any end does
+    except Exception:  # noqa: BLE001  # a fault of the keeper's own is reported, and ends the VM as any end does
         keeper.crashed()
-    if keeper.rules.stop in (ABSENT, RUN_LIMIT):  # whoever cancels deletes by itself
+    if keeper.rules.stop in (ABSENT, RUN_LIMIT):  # the client that cancels deletes by itself
         remove_silent(vm)
 
 

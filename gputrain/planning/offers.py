@@ -124,5 +124,5 @@ class Refusal(TableDisplay):
     """False for shapes that the spec did not ask for; displays leave those out."""
 
     def __str__(self) -> str:
-        remedy = f"; what would work: {self.fix}" if self.fix else ""
-        return f"{self.backend}: {self.subject}: {self.why}{remedy}"
+        fix = f"; what would work: {self.fix}" if self.fix else ""
+        return f"{self.backend}: {self.subject}: {self.why}{fix}"

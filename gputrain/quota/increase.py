@@ -52,7 +52,7 @@ class Increase(TableDisplay):
     """
 
     name: str
-    """The preference's resource name: the same for the same quota and place, so that twice is once."""
+    """The preference's resource name: the same for the same quota and place, so that it is safe to repeat."""
     preference: Mapping[str, Any] = attrs.field(hash=False)
     """The exact QuotaPreference, in JSON types."""
     limit_now: float | None
@@ -274,7 +274,7 @@ def _find(client: GoogleClient, wanted: QuotaReading) -> Json:
 def _put(client: GoogleClient, name: str, body: Mapping[str, Any]) -> Json:
     """The preference for the quota and place of ``body``, with its value.
 
-    There can be one of each, by whatever name, so filing twice, or after a lost reply, is filing once.
+    There can be one of each, by any name, so filing twice, or after a lost reply, is filing once.
     """
 
     def parts(preference: Mapping[str, Any]) -> list[Any]:

@@ -356,7 +356,7 @@ class Trainer(Submits):
         return started
 
     def orphans(self) -> Orphans:
-        """Machines that bear our label and have no living job, with their costs. Removes nothing.
+        """Machines that have our label and have no living job, with their costs. Removes nothing.
 
         A backend that cannot be listed is left out, and the table names it.
         """

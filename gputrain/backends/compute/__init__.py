@@ -1,4 +1,4 @@
-"""Compute Engine VMs: a gang starts whole, tells why it ended, and removes itself."""
+"""Compute Engine VMs: all VMs of a job start or none, say why they ended, and remove themselves."""
 
 from gputrain.backends.compute.backend import ComputeEngine
 

@@ -37,9 +37,9 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, status and logs. A plan
             needs none.
         image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
-            NAME``; the repository ``gputrain`` of the first region unless said.
+            NAME``; the repository ``gputrain`` of the first region by default.
         service_account: the account that the VMs run as; ``gputrain@PROJECT.iam.gserviceaccount.com``
-            unless said.
+            by default.
         network: VPC network of the first interface: its name, or ``projects/HOST/global/networks/NAME`` of a
             Shared VPC, in whose host project all subnetworks are looked for then.
         subnetwork: its subnetwork in every region, where the network is not in auto mode.
@@ -52,7 +52,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         disk_gib, disk_type: of the boot disk.
         kms_key: full name of a key that encrypts the boot disk.
         placement_policy: a compact placement policy in the region, for jobs of several nodes.
-        python: path of the Python to run on the image (or in the container); found out unless said.
+        python: path of the Python to run on the image (or in the container); found by default.
         driver_wait_s: how long the NVIDIA driver may take to come up.
         external_ip: give the VMs external addresses.
         check_network: before VMs are made, see that they will reach the bucket, and the internet where the
@@ -60,7 +60,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         secure_boot: only for images whose NVIDIA driver is signed.
         os_login: manage SSH access by IAM.
         network_tags: put on the VMs, for firewall rules that exist.
-        capacity_advice: ask Google how likely Spot and Flex-start VMs are to be had, when planning.
+        capacity_advice: ask Google how likely Spot and Flex-start VMs are available, when planning.
         poll_s: seconds between two looks at a job.
         endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial. Without them, an emulator's
             where ``$GPUTRAIN_ENDPOINT`` names one, and then without credentials.

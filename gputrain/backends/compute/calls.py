@@ -47,7 +47,7 @@ EVERY_S = 0.5
 """Between two looks: the end of an operation is seen within a second, the answer's own way included."""
 
 LONGEST_S = 300.0
-"""What nobody saw done in so long is looked at by the names of what it makes."""
+"""What was not seen done for so long is looked at by the names of what it makes."""
 
 INSTANCE_FIELDS = "name,id,status,labels"
 OPERATION_FIELDS = (
@@ -139,7 +139,7 @@ class Calls:
         return self._list(f"zones/{zone}/instances", wanted, f"items({fields}),nextPageToken,warning")
 
     def instance(self, zone: str, name: str, *, fields: str = INSTANCE_FIELDS) -> Json | None:
-        """One VM as it is now, whatever lists say yet; None where there is none."""
+        """One VM as it is now, also where lists are behind; None where there is none."""
         return self.find(f"zones/{zone}/instances/{name}", f"look at {name}", fields)
 
     def find(self, path: str, action: str, fields: str) -> Json | None:
@@ -194,7 +194,7 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
 
 
 def is_taken(errors: Iterable[Json]) -> bool:
-    """Whether something bears a name that was asked for."""
+    """Whether something already has a name that was asked for."""
     return any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors)
 
 
@@ -210,7 +210,7 @@ def raise_first(
 def most_severe_of(
     errors: tuple[Json, ...], operation: Mapping[str, Any], action: str, *, zone: str = "", project: str = ""
 ) -> GputrainError | None:
-    """What `raise_first` raises. Google's neutral "minimum not reached" counts where nothing else is told."""
+    """What `raise_first` raises. Google's neutral "minimum not reached" counts without another reason."""
     status = int(operation.get("httpErrorStatusCode") or 0)
     errors = tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED") or errors
     details = [operation_error(one, status=status, place=zone) for one in errors]

@@ -1,4 +1,4 @@
-"""Why a gang ended: VM states, Google's operations and the guests' own documents, joined. Pure.
+"""Why the VMs of a job ended: their states, Google's operations and the guests' own documents, joined. Pure.
 
 A VM's state alone cannot tell success from preemption: a VM that was reclaimed, one that reached its limit,
 one that a person deleted and one that ended well are all just gone. What happened first is the cause.
@@ -58,7 +58,7 @@ _NOTICES = {"preempted": causes.PREEMPTED, "maintenance": causes.MAINTENANCE}
 
 @attrs.frozen(kw_only=True)
 class VmReport:
-    """What is known of one VM of the gang."""
+    """What is known of one VM of the job."""
 
     rank: int
     status: str = ""
@@ -71,26 +71,26 @@ class VmReport:
     """Google's operations on it, by its number."""
 
     @cached_property
-    def told(self) -> Status:
+    def agent(self) -> Status:
         """The same, read."""
         return read(self.document or {})
 
     @property
     def is_over(self) -> bool:
         """Whether nothing of the job runs on it any more, or will."""
-        return self.told.is_over or not self.status or self.status in HALTED
+        return self.agent.is_over or not self.status or self.status in HALTED
 
     @property
     def result(self) -> Document:
         """The agent's result document; empty where it wrote none."""
-        return self.told.result
+        return self.agent.result
 
     @property
     def is_traceless(self) -> bool:
         """Gone, and neither Google nor its guest says how."""
         kinds = {str(one.get("operationType", "")) for one in self.operations} - {"insert", "bulkInsert"}
         is_explained = any(OPERATIONS.get(kind, causes.VANISHED) is not None for kind in kinds)
-        return not (self.status or self.told.is_over or is_explained)
+        return not (self.status or self.agent.is_over or is_explained)
 
 
 @attrs.frozen(kw_only=True)
@@ -105,7 +105,7 @@ class GangVerdict:
 
 
 def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> GangVerdict:
-    """Why a gang that is over ended.
+    """Why a job whose VMs are over ended.
 
     Args:
         nodes: all of them, by rank.
@@ -127,7 +127,7 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
     traceless = [node for node in nodes if node.is_traceless]
     for _, cause, node in events:
         if cause is causes.STOPPED_BY_PERSON and traceless and node not in traceless:
-            break  # the rest of a gang was deleted after a VM had vanished
+            break  # the rest of the VMs were deleted after a VM had vanished
         failure = _said(cause, node)
         return GangVerdict(cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=failure)
     if failed_at is not None:
@@ -135,8 +135,8 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
     if all(one.get(contract.R_STATE) == contract.STATE_STOPPED for one in results):
         by_itself = Failure(kind=causes.STOPPED.kind, message=asked_by(results), exit_code=contract.STOPPED)
         return GangVerdict(cause=causes.STOPPED, failure=of_ranks or by_itself)
-    gone = next((node for node in (*traceless, *nodes) if not node.told.is_over), nodes[0])
-    was_mute = not gone.told.is_over and any(
+    gone = next((node for node in (*traceless, *nodes) if not node.agent.is_over), nodes[0])
+    was_mute = not gone.agent.is_over and any(
         one.get("operationType") == "delete" and one.get("user") == account for one in gone.operations
     )
     failure, detail = _said(causes.VANISHED, gone), _MUTE if was_mute else ""
@@ -145,24 +145,24 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
 
 def has_ended_in_order(node: VmReport) -> bool:
     """Whether it said how it ended, and its agent ran: the agents of the others know of it."""
-    return node.told.is_over and node.told.why not in UNABLE
+    return node.agent.is_over and node.agent.why not in UNABLE
 
 
 def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Cause, VmReport]]:
-    """Everything but the ranks' own failures that can have ended the gang, with its time."""
+    """Everything but the ranks' own failures that can have ended the job, with its time."""
     for node in nodes:
-        ended_at = node.told.at(ENDED)
+        ended_at = node.agent.at(ENDED)
         ended = ended_at.timestamp() if ended_at else 0.0
         for operation in node.operations:
             cause = _of_operation(operation, account)
             at = seconds_of(operation.get("insertTime"))
-            if cause is not None and not (node.told.is_over and at >= ended):
+            if cause is not None and not (node.agent.is_over and at >= ended):
                 yield at, cause, node
         stop = node.result.get(contract.R_STOP, {})
         notice = _NOTICES.get(stop.get("reason", "").split(":")[0])
-        if node.told.cause is not None:
-            yield ended, node.told.cause, node
-        elif node.told.is_over and notice is not None and stop.get("node_rank") == node.rank:
+        if node.agent.cause is not None:
+            yield ended, node.agent.cause, node
+        elif node.agent.is_over and notice is not None and stop.get("node_rank") == node.rank:
             yield ended, notice, node
 
 
@@ -172,7 +172,7 @@ def _of_operation(operation: Document, account: str) -> Cause | None:
         error = _unmade(operation)
         if {str(one.get("code")) for one in errors_of(operation)} & _CREATION:
             return causes.PREEMPTED_IN_CREATION
-        if isinstance(error, CapacityError):  # of one VM of a gang that was to come all the same
+        if isinstance(error, CapacityError):  # of one VM that was to come all the same
             return causes.WAIT_LIMIT
         return None if error is None else cause_of(type(error)) or causes.UNKNOWN
     if kind in BY_PEOPLE:
@@ -196,18 +196,18 @@ def _detail(cause: Cause, node: VmReport) -> str:
     if cause in (causes.QUOTA_REGION, causes.UNKNOWN):
         errors = filter(None, map(_unmade, node.operations))
         return next((f"{one.what}: {one.why}" for one in errors), "")
-    return node.told.message if cause in (causes.BOOT, causes.REBOOTED, causes.STOPPED) else ""
+    return node.agent.message if cause in (causes.BOOT, causes.REBOOTED, causes.STOPPED) else ""
 
 
 def _said(cause: Cause, node: VmReport) -> Failure:
     text = _detail(cause, node) or cause.title
-    return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=node.told.exit_code)
+    return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=node.agent.exit_code)
 
 
 def of_last_made(node: VmReport, operations: Sequence[Document]) -> tuple[Document, ...]:
     """Of the operations on VMs of one name that waited in Google's queue, those on the VM that stayed.
 
-    The queue makes VMs before it has room for all, and takes them back. They are told apart by Google's
+    The queue makes VMs before it has room for all, and takes them back. They are distinguished by Google's
     number: as the guest says it, or that of the first one that was not taken back.
     """
     made = [one for one in operations if one.get("operationType") == "insert"]

@@ -1,7 +1,7 @@
 """VM groups in Google's flex-start queue: a template, an empty group, and one request for all of its VMs.
 
 Google serves the request whole, or makes nothing of it. It bills from the VMs on, keeps no deadline of its
-own, and never makes a VM anew where repairs are off. All three things bear one name, of one attempt.
+own, and never makes a VM anew where repairs are off. All three things have one name, of one attempt.
 
 ::
 
@@ -56,7 +56,7 @@ class FlexQueue:
     calls: Calls
 
     def join(self, vms: AttemptVms, body: Mapping[str, Any]) -> None:
-        """Ask for all VMs of an attempt; twice is once.
+        """Request all VMs of an attempt; repeating it is safe.
 
         Raises:
             AccessError, RequestError, CapacityError: as Compute Engine answers; some of it may be made.

@@ -51,7 +51,7 @@ Source: Deep Learning VM "Choose an image" (2026-09-15, at second hand) and AI H
 (2026-04-06): the accelerator images are for A3, A4 and A4X and have drivers for RDMA, but not the module
 that TCPXO needs on A3 Mega. The page of G2 (2026-04-13) says that Deep Learning VM images are none of its
 boot disks, which users contradict (2026-10-01); support may quote it.
-A family is looked up before a VM is made, so one that Google has renamed is told by name.
+A family is looked up before a VM is made, so one that Google has renamed is named in the error.
 """
 
 

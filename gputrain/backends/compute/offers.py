@@ -3,7 +3,7 @@
 All questions of a plan are asked side by side, once a minute at most, and none is waited for longer than a
 few seconds. What is not answered is unknown, and the catalog's dated table stands in for it.
 
-Google's capacity advice tells how likely machines are to be had in a zone now. Which machines and models the
+Google's capacity advice says how likely machines are available in a zone now. Which machines and models the
 server answers for is not written down (read 2026-11-20), so what it refuses is unknown, and
 `ComputeEngine(capacity_advice=False)` never asks.
 """

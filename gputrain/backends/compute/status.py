@@ -74,7 +74,7 @@ class Looks:
         return found
 
     def saw_end_of(self, attempt_id: str) -> bool:
-        """Whether an attempt was seen to be over, whatever its record says yet."""
+        """Whether an attempt was seen to be over, also before its record says so."""
         return bool(self._ended.get(attempt_id))
 
     def _turn(self, vms: AttemptVms, there: Mapping[str, Json]) -> tuple[bool, float]:
@@ -93,7 +93,7 @@ class Looks:
         return True
 
     def _list(self, zones: set[str]) -> Mapping[tuple[str, str], Json]:
-        """Our VMs by zone and name. It may lack some: absence is told by a VM's name alone."""
+        """Our VMs by zone and name. It may lack some: only a read by a VM's name shows that it is gone."""
         if not zones:
             return {}
         only, wanted = next(iter(zones)), f"{ours()} AND labels.{LABEL_OWNER}={self._home}"
@@ -118,7 +118,7 @@ class Looks:
             return heard
         for rank in (rank for rank in range(len(vms.names)) if rank == 0 or rank not in heard):
             report = self._reports.read(vms.job_id, vms.attempt, rank)
-            if report is not None and (report.told.has_started or rank in heard):
+            if report is not None and (report.agent.has_started or rank in heard):
                 heard[rank] = report
                 self._heard.put(vms.attempt, heard)
             else:
@@ -162,8 +162,8 @@ class Looks:
             return None
         now = self._calls.access.now()
         since = self._lost.get(vms.attempt) or self._lost.put(vms.attempt, now)
-        told = (reports[node.rank] for node in lost if node.told.is_over)
-        return max([now - since, *(one.seen_at - one.written_at for one in told)])
+        ended = (reports[node.rank] for node in lost if node.agent.is_over)
+        return max([now - since, *(one.seen_at - one.written_at for one in ended)])
 
     def _living(self, record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> Status:
         statuses = {node.status for node in nodes}
@@ -171,7 +171,7 @@ class Looks:
             state = State.STOPPING
         elif "PENDING" in statuses:
             state = State.QUEUED
-        elif statuses & {*PREPARING, "REPAIRING"} or not all(node.told.has_started for node in nodes):
+        elif statuses & {*PREPARING, "REPAIRING"} or not all(node.agent.has_started for node in nodes):
             state = State.PROVISIONING
         else:
             state = State.RUNNING
@@ -190,7 +190,7 @@ class Looks:
         self._ended.put(vms.attempt, True)
         is_cancelled = record.wanted is Wanted.CANCEL
         verdict = judge(nodes, account=self._account, is_cancelled=is_cancelled)
-        if verdict.cause is not None or not all(node.told.is_over for node in nodes):
+        if verdict.cause is not None or not all(node.agent.is_over for node in nodes):
             nodes = self._joined(vms, nodes)
             verdict = judge(nodes, account=self._account, is_cancelled=is_cancelled)
         cause, failure = verdict.cause, verdict.failure
@@ -199,7 +199,7 @@ class Looks:
         state, title = (State.SUCCEEDED, "") if cause is None else (cause.state, cause.title)
         title = "" if cause is causes.UNKNOWN else title
         said = ": ".join(filter(None, [title, verdict.detail])) or (failure.message if failure else "")
-        lost = losses([node.told for node in nodes], [node.result for node in nodes])
+        lost = losses([node.agent for node in nodes], [node.result for node in nodes])
         return Status(
             state=State.INTERRUPTED if cause is not None and cause.may_restart else state,
             exists=bool(reports) or any(node.status for node in nodes),
@@ -265,7 +265,7 @@ def _nodes(
 
 
 def _has_run(nodes: Sequence[VmReport]) -> bool:
-    return any(node.told.at(RUNNING) is not None for node in nodes)
+    return any(node.agent.at(RUNNING) is not None for node in nodes)
 
 
 def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> float:
@@ -279,9 +279,9 @@ def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> flo
     starts = times(reports.values(), WAITING)
     if not starts and record.attempt is not None and record.attempt.option.model != "flex-start":
         starts = [at for is_create, at in moments if is_create and at]
-    untold = any(not node.told.is_over for node in nodes)
+    unreported = any(not node.agent.is_over for node in nodes)
     ends = times(reports.values(), ENDED)
-    ends += [at + NOTICE_S for is_create, at in moments if untold and not is_create and at]
+    ends += [at + NOTICE_S for is_create, at in moments if unreported and not is_create and at]
     ends = ends or [one.seen_at for one in reports.values()]
     took_s = max(0.0, max(ends) - min(starts)) if starts and ends else 0.0
     return min(took_s, record.training_spec.max_run_duration.total_seconds())

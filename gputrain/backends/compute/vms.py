@@ -6,7 +6,7 @@
                                            ->  errors: removed and seen gone, then raised
                 ->  no answer              ->  unclear: the next look at the job tells what came of it
 
-The names hold the attempt's id, and are never used twice: whatever bears one is the attempt's own.
+The names hold the attempt's id, and are never used twice: what has one is the attempt's own.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Vms:
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, vms.queue))
         try:
             operation = self.calls.start(vms.zone, body["method"], body["resource"], request_id)
-        except PreconditionError:  # a VM bears such a name, and so is this very attempt's
+        except PreconditionError:  # a VM has such a name, and so is this very attempt's
             return vms.zone
         with self._undone(vms):
             if body["method"] == "insert":
@@ -91,7 +91,7 @@ class Vms:
             try:
                 ended = self.calls.end_of(vms.zone, operation)
             except GputrainError as error:
-                with contextlib.suppress(GputrainError):  # nobody may look: that is no refusal either
+                with contextlib.suppress(GputrainError):  # it may not be looked at: that is no refusal either
                     if len(self._there(vms)) == len(vms.names):
                         return vms.zone
                 what = f"unknown whether the VMs of {vms.job_id} were created"
@@ -148,7 +148,7 @@ class Vms:
 
     def _saves(self, vms: AttemptVms, name: str) -> bool:
         report = self.reports.read(vms.job_id, vms.attempt, vms.names.index(name))
-        return report is not None and report.told.has_started and not report.told.is_over
+        return report is not None and report.agent.has_started and not report.agent.is_over
 
     def remove_all(self, vms: AttemptVms) -> None:
         """Remove all of an attempt, and see that it is gone.
@@ -158,7 +158,7 @@ class Vms:
             TransientError: something is there still.
         """
         try:
-            if vms.is_queued:  # first: it could make VMs that nobody sees yet
+            if vms.is_queued:  # first: it could make VMs that cannot be seen yet
                 self.queue.remove(vms.zone, vms.queue)
         finally:  # who is refused the queue may delete the VMs still
             began, refused = self.calls.access.now(), None

@@ -58,7 +58,7 @@ ROWS = {
 class Local(Backend):
     """Runs jobs on this machine: its GPUs where a spec asks for some, CPU ranks with gloo otherwise.
 
-    A job goes on when its client ends, and leaves no process behind when it ends itself.
+    A job keeps running when its client ends, and leaves no process behind when it ends itself.
 
     Args:
         gpus: how many of this machine's GPUs to use at most; None: all that ``nvidia-smi`` finds and
@@ -217,7 +217,7 @@ class Local(Backend):
         return status.read_stacks(self._folder(record), nonce)
 
     def machines(self, job_id: str = "") -> tuple[Machine, ...]:
-        """The supervisors that run. Of one whose record lies in a bucket, who wants it is not told here."""
+        """The supervisors that run. Of one whose record lies in a bucket, its owner is not known here."""
         paths = sorted(one.parent for one in self._root.glob(f"*/*/{folder.ORDER}"))
         return tuple(
             Machine(

@@ -32,7 +32,7 @@ from gputrain.spec import TrainingSpec
 # of the user's folder can stand in the way of the standard library.
 BARE = ("-I", "-S", "-X", "utf8", "-c")
 MAIN = "import sys; sys.path.append(sys.argv.pop(1)); from {} import main; main()"
-"""What such an interpreter runs of ours; its first word is `PACKAGES`."""
+"""Our code that such an interpreter runs; its first word is `PACKAGES`."""
 PACKAGES = str(Path(__file__).resolve().parents[3])
 
 _AGENT = MAIN.format("gputrain.entrypoint.__main__")
@@ -59,7 +59,7 @@ def order(
     """
     nodes = range(candidate.num_nodes)
     env = {
-        # Gloo would bind to whatever this machine's name resolves to, and fail where that is nothing.
+        # Gloo would bind to the address that this machine's name resolves to, and fail where that is nothing.
         _INTERFACE: LOOPBACK,
         **spec.env,
         contract.JOB_ID: job_id,

@@ -1,4 +1,4 @@
-"""The supervisor of one attempt on this machine, which goes on when its client ends.
+"""The supervisor of one attempt on this machine, which keeps running when its client ends.
 
 Standard library only, so that it starts in milliseconds and stays small.
 """
@@ -68,7 +68,7 @@ class AttemptFolder:
         self._is_written = True
 
     def show(self, document: dict[str, Any]) -> None:
-        """As of `StatusBoard`: where the disk is full the job goes on, and the next look tries again."""
+        """As of `StatusBoard`: on a full disk the job keeps running, and the next look tries again."""
         with contextlib.suppress(OSError):
             self.write(document)
 
@@ -100,7 +100,7 @@ class AttemptFolder:
                 self._record_says = self._read_record(record)
             except FileNotFoundError:
                 self._record_says = SUPERSEDED if is_first else self._record_says
-            except (OSError, ValueError, AttributeError, RecursionError):  # no document of ours
+            except (OSError, ValueError, AttributeError, RecursionError):  # not one of our documents
                 if is_first:
                     raise
         if self._record_says != SUPERSEDED and os.path.exists(self.file(folder.CANCEL)):
@@ -274,7 +274,7 @@ def main() -> NoReturn:
 
     If there is a folder of that name, the attempt was launched already, and nothing happens.
 
-    The process that was started returns at once; a child of it, which nobody waits for, does the work. Where
+    The process that was started returns at once; a child of it, detached, does the work. Where
     the folder takes no state, there is none, and the status is the number of the system's error.
     """
     draft, path = sys.argv[1:3]
@@ -284,7 +284,7 @@ def main() -> NoReturn:
     try:
         board.write(keeper.document)
         board.rename(path)
-    except OSError as error:  # it does not start: nobody could see how it ends
+    except OSError as error:  # it does not start: its end could not be seen
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             os._exit(0)
         with contextlib.suppress(OSError):  # the disk may be full
@@ -299,7 +299,7 @@ def main() -> NoReturn:
         keeper.keep()
     except Gone:
         processes.end_children()
-    except BaseException:  # nobody waits for this process: the folder tells how it ended
+    except BaseException:  # this process is detached: the folder says how it ended
         keeper.crashed()
         raise
     os._exit(0)

@@ -37,7 +37,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, locks and results.
             Needed to submit, not to plan.
         image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
-            NAME``; the repository ``gputrain`` of the first region unless said.
+            NAME``; the repository ``gputrain`` of the first region by default.
         service_account: the account that jobs run as; without one, Vertex AI's own agent.
         network: full name of a peered VPC network.
         network_attachment: full name of a Private Service Connect attachment, instead of a network.

@@ -1,4 +1,4 @@
-"""The custom jobs of one project: made for attempts, found, ended. Each bears its attempt's id as a label.
+"""The custom jobs of one project: made for attempts, found, ended. Each has its attempt's id as a label.
 
 Google's own client makes jobs; all else is REST, which reads of a job only what is looked at
 (docs/design/decisions/0012-the-official-client-writes-rest-lists.md).

@@ -51,7 +51,7 @@ def read(access: GoogleClient, seen: SeenJob, cursor: str) -> LogPage:
     """Lines since ``cursor``.
 
     Raises:
-        SpecError: the cursor is none of ours.
+        SpecError: the cursor is not one of this log.
         AccessError, TransientError: as Cloud Logging answers.
     """
     since, known, token = _read_cursor(cursor)
@@ -168,7 +168,7 @@ def _received(entry: Mapping[str, Any]) -> str:
 
 
 def _write_cursor(start: datetime | None, known: Mapping[str, Known], token: str, reached: str) -> str:
-    """Where to go on. Pages that are left keep their filter, so its start moves after they are read.
+    """Where to continue. Pages that are left keep their filter, so its start moves after they are read.
 
     Entries come in the order of time, so those long before the one that was reached come no more.
     """

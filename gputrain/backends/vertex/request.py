@@ -136,7 +136,7 @@ def _container(
         contract.OUTPUT_DIR: _mounted(spec.output_dir or f"{folder}output/"),
     }
     env = {**nccl_defaults(shape), **spec.env, **ours}
-    if spec.runs_image:  # with its own entry point: nothing of ours is in it but where its results go
+    if spec.runs_image:  # with its own entry point: we add nothing but where its results go
         words = {"command": list(spec.entrypoint or ()), "args": list(spec.args)}
         return {**{name: value for name, value in words.items() if value}, "env": _env(env)}
     env |= {

@@ -205,7 +205,7 @@ class Looks:
         return attrs.evolve(plain, cause=causes.of(failure.kind), failure=failure, detail=failure.message)
 
     def saw_end_of(self, attempt_id: str) -> bool:
-        """Whether an attempt was seen to be over, whatever its record says yet."""
+        """Whether an attempt was seen to be over, also before its record says so."""
         return any(self._ends.get((attempt_id, wanted)) for wanted in Wanted)
 
     def _documents(self, record: JobRecord, seen: SeenJob) -> tuple[list[Document], str]:
@@ -218,7 +218,7 @@ class Looks:
         try:
             nodes = record.training_spec.num_nodes
             reports = self._reports.read_all(record.job_id, _attempt(record).id, nodes)
-            documents = [one.told.result for _, one in sorted(reports.items()) if one.told.result]
+            documents = [one.agent.result for _, one in sorted(reports.items()) if one.agent.result]
             is_empty = seen.started_at and not reports and logs.are_empty(self._jobs.access, seen)
         except AccessError as error:
             return [], f"its logs could not be read: {error.what}. {error.fix}"

@@ -173,7 +173,7 @@ def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(
     ending.start()
     assert begun.wait(60)
     report = VmReport(rank=0, document=json.loads(node.read("status-0.json")))
-    assert report.told.phase == RUNNING  # whoever hears of the end finds the whole log
+    assert report.agent.phase == RUNNING  # whoever hears of the end finds the whole log
     assert judge([report], account="", is_cancelled=False).cause is None
     go_on.set()
     ending.join()
