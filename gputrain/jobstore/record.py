@@ -254,6 +254,10 @@ class JobRecord:
         """With the wish that it ends: its machines save and leave, and no other attempt begins."""
         return attrs.evolve(self, wanted=Wanted.CANCEL)
 
+    def wait(self, now: float) -> JobRecord:
+        """While no place has room."""
+        return attrs.evolve(self, waiting_since=self.waiting_since or now)
+
     def end(self, result: str, *, ran_s: float = 0.0, restarts: int = 0, **facts: Any) -> JobRecord:
         """Once it is over.
 

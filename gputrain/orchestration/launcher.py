@@ -220,7 +220,7 @@ class _Launch:
         """Rest between two rounds, with what was answered so far written down."""
         log.info("%s finds no room and asks again at %s", self.stored.record.job_id, until)
         if self.stored.version:  # else nothing was requested yet, and no key is held
-            self._swap(self.stored.record)
+            self._swap(self.stored.record.wait(self.context.now().timestamp()))
         self.context.sleep(max(0.0, (until - self.context.now()).total_seconds()))
 
     def cancel(self) -> str:
@@ -238,7 +238,7 @@ class _Launch:
 
     def end(self, failover: Failover, reason: StopReason | None) -> None:
         """Write down that no place took the job, and why it ends. None: it stays due for a later round."""
-        record = self.stored.record
+        record = self.stored.record.wait(self.context.now().timestamp())
         if reason is not None:
             kind = failover.cause_of(reason).kind
             why = record.history[-1].message if record.history else ""

@@ -45,7 +45,7 @@ from gputrain.google import (
 )
 from gputrain.google.forms import Json
 from gputrain.jobstore import JobRecord
-from gputrain.retry import ONCE
+from gputrain.retry import ONCE, WRITE, Policy
 
 ROUND_S = 2.0
 GONE_S = 300.0
@@ -144,7 +144,9 @@ class Vms:
         saving = {name for name, vm in there.items() if vm["status"] == "RUNNING" and self._saves(vms, name)}
         if vms.is_queued and (not saving or self.queue.waits(vms)):  # what waits would make its VMs anew
             self.queue.leave(vms.zone, vms.queue)
-        self._delete(vms, {name: vm for name, vm in there.items() if name not in saving})
+        refused = self._delete(vms, {name: vm for name, vm in there.items() if name not in saving}, WRITE)
+        if isinstance(refused, TransientError):
+            raise refused
 
     def _saves(self, vms: AttemptVms, name: str) -> bool:
         report = self.reports.read(vms.job_id, vms.attempt, vms.names.index(name))
@@ -182,7 +184,9 @@ class Vms:
         found = found or (self.calls.instance(vms.zone, name) for name in vms.names)
         return {str(vm["name"]): vm for vm in found if vm is not None and vms.are_of(vm)}
 
-    def _delete(self, vms: AttemptVms, found: Mapping[str, Json]) -> GputrainError | None:
+    def _delete(
+        self, vms: AttemptVms, found: Mapping[str, Json], policy: Policy = ONCE
+    ) -> GputrainError | None:
         """Ask each to go, once; what was refused in passing, or since it is on its way out already.
 
         Raises:
@@ -191,7 +195,7 @@ class Vms:
         refused, denied = None, None
         for name in (name for name, vm in found.items() if vm["status"] != "STOPPING"):
             try:
-                self.calls.delete(vms.zone, name, policy=ONCE)
+                self.calls.delete(vms.zone, name, policy=policy)
             except MissingError:  # noqa: PERF203  # each may be refused for itself
                 continue
             except AccessError as error:

@@ -413,3 +413,13 @@ def test_an_image_that_is_not_there_is_told_by_name_before_anything_is_made(jobs
         jobs.launch()
     assert "of-yesterday" in caught.value.why
     assert jobs.vms() == []
+
+
+def test_a_cancel_that_could_not_delete_a_vm_says_so(cloud, jobs):
+    jobs.submit()
+    cloud.clock.advance(60)
+    lost = faults.Refuse(error=ApiError(503, "Try again later."))
+    cloud.fail(DELETE, lost, times=None)
+    with pytest.raises(TransientError):
+        jobs.cancel()
+    assert jobs.vms()
