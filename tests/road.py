@@ -60,6 +60,9 @@ class Road:
         """Fields of a job that has two places to run at."""
         return {}
 
+    WAITS_FOR_MACHINES = False
+    """A submit returns once the machines are there."""
+
     def delay(self):
         """Let machines come late from now on."""
         pytest.skip("its machines are there already")

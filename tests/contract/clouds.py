@@ -75,6 +75,7 @@ class CloudRoad(Road):
 class ComputeRoad(CloudRoad):
     """Virtual machines of one region."""
 
+    WAITS_FOR_MACHINES = True
     KIND = ComputeEngine
     HAS_GPUS = True
 
