@@ -17,7 +17,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -32,8 +32,6 @@ from gputrain.text import secret_type
 
 MAX_BYTES = 512 * 1024**2
 """What travels with a job is code; data and weights belong in a bucket."""
-KEPT_BYTES = 8 * 1024**2
-"""Of code that is kept for the next submit."""
 MAX_FILES = 20_000
 MAX_SEARCHED = 64 * 1024
 """Bytes of a file that is searched for credentials; larger ones are code or data."""
@@ -495,24 +493,19 @@ def pack(
     """
     found = {one.path: one.full for one in (check(survey(folder, docker)).files if folder else ())}
     paths = sorted({*found, *made})
-    plain = io.BytesIO()
-    with reading(folder), tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    buffer = io.BytesIO()
+    with (
+        reading(folder),
+        gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
         for path in paths:
             content, is_executable = (made[path], False) if path in made else _read(found[path])
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), 0o755 if is_executable else 0o644
             tar.addfile(entry, io.BytesIO(content))
-    is_small = plain.tell() <= KEPT_BYTES
-    data = _compressed(plain.getvalue()) if is_small else _compressed.__wrapped__(plain.getbuffer())
+    data = buffer.getvalue()
     return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(paths))
-
-
-@lru_cache(maxsize=1)  # the next submit, such as that of an experiment's next point, sends the same code
-def _compressed(content: bytes | memoryview) -> bytes:
-    buffer = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed:
-        packed.write(content)
-    return buffer.getvalue()
 
 
 def send(

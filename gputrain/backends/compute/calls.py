@@ -194,7 +194,7 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
 
 
 def is_taken(errors: Iterable[Json]) -> bool:
-    """Whether something already has a name that was asked for."""
+    """Whether something already has a requested name."""
     return any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors)
 
 

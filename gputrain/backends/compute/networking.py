@@ -155,9 +155,7 @@ def recipe(fabric: Fabric, settings: ComputeSettings, zone: str) -> str:
     region, mine = region_of(zone) or "REGION", f"--project {settings.network_project}"
     make, make_below = "gcloud compute networks create", "gcloud compute networks subnets create"
     lines = []
-    if (
-        settings.network != "default"
-    ):  # what nodes meet in; in that one, Google's own, they may reach each other
+    if settings.network != "default":  # in Google's own nodes may reach each other
         lines = _first_network(settings, region)
     if fabric.data_gvnics:
         lines.append(

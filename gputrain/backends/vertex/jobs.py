@@ -222,7 +222,7 @@ class JobService:
 
 
 def region_of(attempt: Attempt) -> str:
-    """Where an attempt was asked for. RecordError where a record names what is no region."""
+    """The region of an attempt. RecordError where a record names what is no region."""
     region = attempt.option.place
     if not _REGION.fullmatch(region):  # it becomes part of a host's name, to which our token goes
         raise RecordError(f"{region[:40]!r} is no region", fix="find out who can write to the bucket")

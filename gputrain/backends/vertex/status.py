@@ -252,9 +252,7 @@ class Reasons:
         waited_s = now - min(since, seen.created_at.timestamp() if seen.created_at else now)
         again_s = max(READ_AGAIN_S, READ_S * len(self._waits))  # each of those that wait has its turn
         if waited_s >= PATIENCE_S and not 0 <= now - read_at < again_s and self._turns.take("service"):
-            with contextlib.suppress(
-                AccessError, TransientError
-            ):  # without the right to read logs: the state
+            with contextlib.suppress(AccessError, TransientError):  # without the right to read logs
                 reason = logs.of_service(self._access, seen)
             read_at = now
         self._waits.put(seen.resource, (since, read_at, reason))

@@ -111,17 +111,6 @@ def test_ctrl_c_in_a_submit_leaves_nothing_and_says_so(cloud, trainer, script, n
     assert trainer(name).jobs() == []
 
 
-def wait(job, cloud, *, until):
-    """What a waiting client does: look, start again where that is left to it, and let time pass."""
-    for _ in range(100):
-        job.refresh()
-        job.supervise()
-        if job.state is until:
-            return
-        cloud.clock.advance(30)
-    raise AssertionError(job)
-
-
 def test_the_request_that_a_plan_shows_is_the_one_that_submit_would_send_first(cloud, trainer, script):
     cloud.quota(VERTEX_L4, 0)
     plan = trainer().plan(script, **L4)

@@ -100,7 +100,7 @@ def test_a_submit_first_ends_what_a_twice_interrupted_one_left(world, submit):
     place = Place("compute", world)
     place.answers = [STOP]
     place.terminate = lambda *_: stop()
-    with pytest.raises(KeyboardInterrupt, match=r"run trainer\.clean_up"):
+    with pytest.raises(KeyboardInterrupt):
         submit(place)
     left, ended = record_of(world).attempt.id, []
     place.terminate = lambda record, _: ended.append(record.attempt.id)

@@ -1,4 +1,4 @@
-"""A custom job from its create to its end: what is refused, what a look tells, where it may be restarted."""
+"""A custom job from its create to its end: what is refused, what a look shows, where it may be restarted."""
 
 import pytest
 
