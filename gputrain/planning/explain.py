@@ -145,8 +145,8 @@ def _warnings(spec: TrainingSpec, sold: Sequence[Candidate]) -> Iterator[str]:
                 yield f"{shape.gpu.kind} ends on {life.ends}{instead}"
     yield from (one.network.warning for one in sold if one.network and one.network.warning)
     if not (spec.output_dir or spec.checkpoint_dir or spec.keep_outputs):
-        lost = "what the script writes beside itself is lost with the machine"
-        yield f"{lost}: write below $GPUTRAIN_OUTPUT_DIR, or give keep_outputs=True"
+        saved = "write below $GPUTRAIN_OUTPUT_DIR" + ", or give keep_outputs=True" * (not spec.runs_image)
+        yield f"what the script writes beside itself is lost with the machine: {saved}"
     for one in spec.requirements:
         name = re.split(r"[^A-Za-z0-9._-]", one.strip(), maxsplit=1)[0].lower().replace("_", "-")
         if name in HEAVY:

@@ -15,7 +15,7 @@ NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 
 
 def plan(**fields):
-    spec = TrainingSpec(script="train.py", **fields)
+    spec = TrainingSpec(**{"script": "train.py", **fields})
     wanted = candidates(spec, [supply(Service.COMPUTE)])
     return Plan(spec=spec, candidates=rank(wanted.candidates, {}), refusals=wanted.refusals, made_at=NOW)
 
@@ -82,6 +82,8 @@ def test_a_rented_machine_takes_along_what_the_script_writes_beside_itself():
     assert any("lost with the machine" in warning for warning in plan(gpu="H100:8").warnings)
     for kept in ({"output_dir": "gs://b/out"}, {"checkpoint_dir": "gs://b/ck"}, {"keep_outputs": True}):
         assert not plan(gpu="H100:8", **kept).warnings
+    as_it_is = plan(script=None, gpu="H100:8", image="us-docker.pkg.dev/p/r/i")
+    assert "keep_outputs" not in str(as_it_is.warnings)
 
 
 def test_requirements_that_cost_gpu_time_or_contradict_the_image_are_told():
