@@ -28,7 +28,7 @@ COUNT = """
 import os, time
 for i in range(30):
     print("line", os.environ["RANK"], i, flush=True)
-    time.sleep(0.1)
+    time.sleep(0.4)
 """
 WAIT = """
 import signal, sys, time
