@@ -1,7 +1,7 @@
 """What the nodes of an attempt write into its folder in the bucket, and how it is read: statuses and logs.
 
 A status is the document of `gputrain.keeper.status`. A node's log lies there in parts, each named by where it
-begins (`gputrain.keeper.log`): the next one is read by its name, and nothing is listed to follow a log.
+begins (`gputrain.keeper.reports`): the next one is read by its name, and nothing is listed to follow a log.
 """
 
 from __future__ import annotations
@@ -21,14 +21,10 @@ from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
 from gputrain.google import Objects
 from gputrain.google.errors import TooLargeError
 from gputrain.google.storage import BucketPrefix
-from gputrain.keeper.status import PHASES
 from gputrain.retry import LOOK
 
 LARGEST_REPORT = 1_000_000
 """Bytes of what one node writes of itself; its result is of some thousand."""
-
-SKEW_S = 60.0
-"""How far the clock of a node that is in order may be off."""
 
 SETTLES_S = 2.0
 """How long lines of several nodes wait for each other. One that comes later is shown after younger ones of
@@ -54,13 +50,9 @@ class Report:
     seen_at: float
 
     def at(self, phase: str) -> float | None:
-        """When it came to a phase, in seconds since 1970; a node's clock that is far off is set right."""
+        """When it came to a phase, in seconds since 1970."""
         moment = self.agent.at(phase)
-        if moment is None:
-            return None
-        newest = max(one.timestamp() for phase in PHASES if (one := self.agent.at(phase)))
-        off_s = self.written_at - newest
-        return max(0.0, moment.timestamp() + (off_s if abs(off_s) > SKEW_S else 0.0))
+        return moment.timestamp() if moment else None
 
 
 Reports = dict[int, Report]

@@ -149,16 +149,12 @@ class IgnoreFile:
     lines: tuple[str, ...]
     base: str = ""
     """The folder that it lies in, from the folder that is sent: ``""`` or ``"exp/"``."""
-    above: str = ""
-    """Where it lies above: the way down to the folder that is sent."""
 
     def check(self, path: str) -> tuple[bool | None, int, str]:
         """Whether it holds a path back (None: no line matches), by which line; a folder's path ends in /."""
         if not path.startswith(self.base):
             return None, -1, ""
-        found = _matcher(self.lines).check_file(self.above + path[len(self.base) :])
-        if self.above and found.index == _matcher(self.lines).check_file(self.above).index:
-            return None, -1, ""  # it speaks of the folder itself, which somebody named
+        found = _matcher(self.lines).check_file(path[len(self.base) :])
         line = "" if found.index is None else self.lines[found.index]
         return found.include, -1 if found.index is None else found.index, f"{self.name}: {line.strip()}"
 
@@ -254,7 +250,7 @@ class _Walk:
 
     def survey(self) -> Survey:
         git = _GitTree.of(self.root)
-        self._folder("", git, () if git else _above(self.root), ())
+        self._folder("", git, (), ())
         for path in self.links:
             self._follow(path)
         if self.problems:
@@ -352,7 +348,7 @@ class _GitTree:
         if not any((one / ".git").exists() for one in (Path(folder), *Path(folder).parents)):
             return None  # so no process is started
         listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        if listed is None or (not listed and _git(folder, "check-ignore", "-z", ".")):
+        if listed is None or (not listed and _git(folder, "check-ignore", "--stdin", "-z", given=".\0")):
             return None
         files = frozenset(base + one.rstrip("/") for one in listed)
         folders = {base + one[:at] for one in listed for at, letter in enumerate(one) if letter == "/"}
@@ -383,19 +379,6 @@ def _git(folder: str, *words: str, given: str = "") -> list[str] | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return None if done.returncode > 1 else os.fsdecode(done.stdout).split("\0")[:-1]
-
-
-def _above(root: str) -> tuple[IgnoreFile, ...]:
-    """The ``.gitignore`` files of a repository above a folder, the top one first."""
-    found: list[IgnoreFile] = []
-    folder, down = root, ""
-    while not os.path.exists(os.path.join(folder, ".git")):
-        folder, name = os.path.split(folder)
-        if not name:
-            return ()
-        down = f"{name}/{down}"
-        found += (attrs.evolve(one, above=down) for one in _ignore_file(folder, GIT_FILE, ""))
-    return tuple(reversed(found))
 
 
 def _ignore_file(folder: str, name: str, base: str) -> Iterator[IgnoreFile]:

@@ -18,9 +18,6 @@ ENTERING = "entering the session"
 NAMED_RANKS = 8
 """How many ranks of those that do the same are named."""
 
-_FIX = (
-    "start the script through gputrain's entrypoint (`python -m gputrain.entrypoint -- train.py`) or torchrun"
-)
 _NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -31,8 +28,6 @@ class Place(NamedTuple):
     local_rank: int = 0
     world_size: int = 1
     local_world_size: int = 1
-    launched: bool = False
-    """False for a plain `python train.py`."""
 
 
 def place_in(env: Mapping[str, str]) -> Place:
@@ -45,13 +40,13 @@ def place_in(env: Mapping[str, str]) -> Place:
     missing = [name for name in _NEEDED if not env.get(name)]
     if not missing:
         rank, local_rank, world_size = (int(env[name]) for name in _NEEDED[:3])
-        return Place(rank, local_rank, world_size, int(env.get("LOCAL_WORLD_SIZE") or world_size), True)
+        return Place(rank, local_rank, world_size, int(env.get("LOCAL_WORLD_SIZE") or world_size))
     if env.get("LOCAL_RANK") or env.get("WORLD_SIZE", "1") not in ("", "1"):
         present = [name for name in _NEEDED if name not in missing]
         raise SessionError(
             "the environment gives {} but not {}".format(", ".join(present), ", ".join(missing)),
             why="a rank cannot guess its place; Vertex AI's own RANK and WORLD_SIZE count machines",
-            fix=_FIX,
+            fix="start it by torchrun or gputrain (`python -m gputrain.entrypoint -- train.py`)",
         )
     return Place()
 
@@ -77,7 +72,7 @@ def checkpoint_dir_in(env: Mapping[str, str]) -> str | None:
     return "/gcs/" + named[len("gs://") :]
 
 
-def choose_device(place: Place, wanted: str | None, on_vertex: bool = False) -> Any:
+def choose_device(place: Place, wanted: str | None) -> Any:
     """This rank's own GPU where there are GPUs (made the current one), else the CPU.
 
     Apple's GPU (MPS) is taken by a rank that is alone: no process group carries its tensors.
@@ -88,7 +83,7 @@ def choose_device(place: Place, wanted: str | None, on_vertex: bool = False) -> 
     if wanted not in (None, "cpu", "cuda", "mps"):
         raise SessionError(f"device={wanted!r} is not known", fix='use "cpu", "cuda", "mps" or None')
     gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
-    check_gpus(place, gpus, on_vertex)
+    check_gpus(place, gpus)
     if gpus and wanted != "mps":
         device = torch.device("cuda", place.local_rank)
         torch.cuda.set_device(device)  # first of all: NCCL and every .cuda() follow it
@@ -106,20 +101,14 @@ def choose_device(place: Place, wanted: str | None, on_vertex: bool = False) -> 
     return torch.device("cpu")
 
 
-def check_gpus(place: Place, gpus: int, on_vertex: bool) -> None:
-    """Refuse more ranks than GPUs, and a bare start on a Vertex machine of several GPUs."""
+def check_gpus(place: Place, gpus: int) -> None:
+    """Refuse more ranks than GPUs."""
     ranks = max(place.local_world_size, place.local_rank + 1)
     if gpus and ranks > gpus:
         raise SessionError(
             "{} ranks on this machine, but torch sees {} GPU{}".format(ranks, gpus, "s" * (gpus != 1)),
             why="two ranks on one GPU deadlock in NCCL",
             fix=f'set nproc_per_node={gpus}, or session(device="cpu")',
-        )
-    if on_vertex and not place.launched and gpus > 1:
-        raise SessionError(
-            f"this script was started bare on a Vertex AI machine of {gpus} GPUs",
-            why="LOCAL_RANK is missing; one process would use one GPU and leave the others idle",
-            fix=_FIX,
         )
 
 

@@ -109,17 +109,9 @@ def repeated(once: Any, url: str, accept: Any) -> Any:
                 raise CallFailed(url, _reason(error), error.code) from None
         except (OSError, http.client.HTTPException) as error:  # no answer, or half of one
             if not pause_s:
-                raise CallFailed(url, f"{error}{_proxy(url)}", 503) from None
+                raise CallFailed(url, error, 503) from None
         time.sleep(pause_s)
     return None
-
-
-def _proxy(url: str) -> str:
-    """A proxy that stands between, which is not named by its address, as that may hold a password."""
-    proxied = any("https" in getattr(one, "proxies", ()) for one in vars(OPENER)["handlers"])
-    if url.startswith("https:") and proxied and not urllib.request.proxy_bypass(url.split("/")[2]):
-        return ", by way of the proxy that HTTPS_PROXY names (env=, or the image)"
-    return ""
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

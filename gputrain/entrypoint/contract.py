@@ -47,73 +47,34 @@ def _code(code: int, meaning: str) -> int:
 # What the agent reads. A flag on the command line wins over its variable.
 JOB_ID = _env("GPUTRAIN_JOB_ID", "", "id of the job", has_flag=False)
 ATTEMPT = _env("GPUTRAIN_ATTEMPT", "0", "attempt of the job", has_flag=False)
-RUN_DIR = _env(
-    "GPUTRAIN_RUN_DIR",
-    "",
-    "where nodes meet: a folder, or gs://BUCKET/PREFIX; empty: each reports its own ranks. Not for ranks",
-)
+RUN_DIR = _env("GPUTRAIN_RUN_DIR", "", "where nodes meet: a folder, or gs://BUCKET/PREFIX; not for ranks")
 NUM_NODES = _env("GPUTRAIN_NUM_NODES", "", "how many nodes; empty: ask the platform, else 1")
 NODE_RANK = _env("GPUTRAIN_NODE_RANK", "", "this node, from 0; empty: ask the platform, else 0")
 NODE_NAMES = _env("GPUTRAIN_NODE_NAMES", "", "names of all nodes, comma separated, for messages")
 NPROC_PER_NODE = _env("GPUTRAIN_NPROC_PER_NODE", "auto", "ranks on this node; auto: one per GPU, else 1")
-LAUNCHER = _env(
-    "GPUTRAIN_LAUNCHER",
-    "torchrun-env",
-    "torchrun-env: ranks with torchrun's environment; tensorflow: one process per node with TF_CONFIG; "
-    "none: one process per node, its environment as it is",
-)
+LAUNCHER = _env("GPUTRAIN_LAUNCHER", "torchrun-env", "torchrun-env, tensorflow or none: what ranks see")
 CHECKPOINT_DIR = _env("GPUTRAIN_CHECKPOINT_DIR", "", "where state is saved; empty: AIP_CHECKPOINT_DIR")
 OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "", "where results go; empty: AIP_MODEL_DIR")
-CODE_DIR = _env(
-    "GPUTRAIN_CODE_DIR", "", "folder of the code, where it goes with the machine; empty: it stays"
-)
-KEEP_OUTPUTS = _env(
-    "GPUTRAIN_KEEP_OUTPUTS", "", "1: what ranks write beside the code is copied to where results go"
-)
+CODE_DIR = _env("GPUTRAIN_CODE_DIR", "", "folder of the code, where it goes with the machine")
+KEEP_OUTPUTS = _env("GPUTRAIN_KEEP_OUTPUTS", "", "1: files beside the code are copied to where results go")
 RESULT_DIR = _env("GPUTRAIN_RESULT_DIR", "", "folder of result-<node rank>.json; empty: no file")
 LOG_DIR = _env("GPUTRAIN_LOG_DIR", "", "folder of a plain rank-<rank>.log per rank; empty: none")
 LOG_FORMAT = _env("GPUTRAIN_LOG_FORMAT", "text", "text: [rank] line; json: an object per line")
 JOIN_TIMEOUT = _env("GPUTRAIN_JOIN_TIMEOUT", "1800", "seconds to wait for all nodes")
 GRACE = _env("GPUTRAIN_GRACE", "25", "seconds between asking ranks to stop and killing them")
-HANG_TIMEOUT = _env(
-    "GPUTRAIN_HANG_TIMEOUT",
-    "",
-    "seconds after which a job whose ranks say, report and step nothing is ended; empty: never",
-)
-MIN_NODES = _env(
-    "GPUTRAIN_MIN_NODES",
-    "",
-    "the fewest nodes that a job may have: a session then resumes on another number of ranks; empty: all",
-    has_flag=False,
-)
-MASTER_ADDR = _env(
-    "GPUTRAIN_MASTER_ADDR", "", "node 0; empty: by the run directory, else MASTER_ADDR; ranks get a number"
-)
-MASTER_PORT = _env(
-    "GPUTRAIN_MASTER_PORT",
-    "",
-    "port of rank 0's store; empty: a free one; without a run directory, MASTER_PORT",
-)
+HANG_TIMEOUT = _env("GPUTRAIN_HANG_TIMEOUT", "", "seconds of silence of all ranks that end a job")
+MIN_NODES = _env("GPUTRAIN_MIN_NODES", "", "fewest nodes: a session may resume on fewer", has_flag=False)
+MASTER_ADDR = _env("GPUTRAIN_MASTER_ADDR", "", "node 0; empty: by the run directory, else MASTER_ADDR")
+MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "", "port of rank 0's store; empty: a free one, or MASTER_PORT")
 LOCAL_ADDR = _env("GPUTRAIN_LOCAL_ADDR", "", "address the other nodes reach this one by; empty: found out")
 
-NCCL_NET = _env(
-    "GPUTRAIN_NCCL_NET",
-    "",
-    "the network that NCCL should say it uses between nodes, to be warned of another; empty: any",
-    has_flag=False,
-)
+NCCL_NET = _env("GPUTRAIN_NCCL_NET", "", "network that NCCL should use, else warn", has_flag=False)
 
 # What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
-NODE_ADDRS = _row(
-    RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes by node rank, comma separated"
-)
-ERROR_FILE = _row(
-    RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "the rank's error document, as TORCHELASTIC_ERROR_FILE"
-)
+NODE_ADDRS = _row(RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes, comma separated")
+ERROR_FILE = _row(RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "its error document (TORCHELASTIC_ERROR_FILE)")
 
-DONE = _code(
-    0, "every rank of every node ended with 0; or the job's record says that this attempt is to leave"
-)
+DONE = _code(0, "every rank of every node ended with 0")
 BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment or the target is wrong")
 NODE_LOST = _code(69, "a node never came, or was lost while the job ran, or a GPU of it failed")
 STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to resume")
@@ -170,12 +131,6 @@ RECORD, ATTEMPT_ID, CLAIM = "GPUTRAIN_RECORD", "GPUTRAIN_ATTEMPT_ID", "GPUTRAIN_
 """Variables of a container that name its job's record, its attempt, and the attempt's claim: two objects of
 the job's bucket. docs/design/record.md says what a machine does by them; ranks do not get them."""
 
-CANCELLED, SUPERSEDED = "cancelled", "superseded"
-"""What a job's record says to a machine that is to leave."""
-
-RECORD_SAYS = "record-says"
-"""A file of this name in the result folder holds one of the two."""
-
 RANK_LOG_FILE = "rank-{rank}.log"
 """A rank's plain log in the log folder."""
 
@@ -195,20 +150,12 @@ R_ATTEMPT = _row(RESULT_FIELDS, "attempt", "GPUTRAIN_ATTEMPT, as text")
 R_NODE_RANK = _row(RESULT_FIELDS, "node_rank", "the node that wrote the document")
 R_NUM_NODES = _row(RESULT_FIELDS, "num_nodes", "how many nodes the job has")
 R_STATE = _row(RESULT_FIELDS, "state", "verdict on the whole job, the same on every node: see the states")
-R_EXIT_CODE = _row(
-    RESULT_FIELDS,
-    "exit_code",
-    "what the agent exits with, the same on every node; where a record cancels the job, 75 instead of 0",
-)
+R_EXIT_CODE = _row(RESULT_FIELDS, "exit_code", "what the agent exits with, the same on every node")
 R_CAUSE = _row(RESULT_FIELDS, "cause", "the first cause of the failure, on whichever node it was, or null")
 R_STOP = _row(RESULT_FIELDS, "stop", "who asked for the stop, {reason, node_rank}, or null")
 R_RANKS = _row(RESULT_FIELDS, "ranks", "ranks of this node: {rank, local_rank, exit_code, signal} each")
 R_LOST_LINES = _row(RESULT_FIELDS, "lost_lines", "log lines of this node that could not be written; 0: none")
-R_SILENT_S = _row(
-    RESULT_FIELDS,
-    "silent_s",
-    "seconds since this node's last line when its ranks were asked to stop, or null",
-)
+R_SILENT_S = _row(RESULT_FIELDS, "silent_s", "seconds since this node's last line, at a stop, or null")
 R_STARTED_AT = _row(RESULT_FIELDS, "started_at", "when this agent started, RFC 3339, UTC")
 R_ENDED_AT = _row(RESULT_FIELDS, "ended_at", "when this agent came to its verdict, RFC 3339, UTC")
 

@@ -1,4 +1,6 @@
-"""Why ranks and nodes ended, and which of these failures was the first cause: pure, on what each node says.
+"""Why ranks and nodes ended, which of these failures was the first cause, and what the job's result is: pure,
+on what each node reports, so that every node ends with the same. A node's result has `ends`, a time and a
+cause each, `is_final` once none of its ranks runs any more, and `standings` where a hang was looked into.
 
 When one rank dies, its peers die of it: their sockets close, their collectives time out. Such failures are
 secondary. One is blamed only when no cause shows up in time; among causes the earliest wins. Measured with
@@ -10,13 +12,14 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import contract
-from .ranks import Rank
+from . import contract, hang
+from .processes import Rank
 
 Cause = dict[str, Any]
+Document = dict[str, Any]
 
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?")
 
@@ -230,3 +233,96 @@ def _exception(name: str, message: str, trace: str) -> dict[str, Any]:
         contract.C_MESSAGE: text[:2000],
         contract.C_TRACEBACK: trace if len(trace) <= TEXT_LIMIT else "...\n" + trace[-TEXT_LIMIT:],
     }
+
+
+UNASKED = (
+    "a rank left with exit code 75, which says that it was asked to stop and has saved, and none had "
+    "asked; a script that means something else by it needs another code"
+)
+
+
+class Ends:
+    """The ends of all ranks so far, apart: those that failed, that left with 0, that did not save."""
+
+    def __init__(self, results: Mapping[int, Document], stop: Document | None) -> None:
+        self.failures: list[Loss] = []
+        self.left: list[Loss] = []
+        self.unsaved: list[Loss] = []
+        stopped_at = stop["at"] if stop else float("inf")
+        for _, result in sorted(results.items()):
+            for end in result["ends"]:
+                one = Loss(end["cause"], end["at"])
+                if end["at"] >= stopped_at and _is_forgiven(end["cause"]):
+                    self.unsaved.append(one)
+                elif end["cause"]["kind"] == contract.LEFT_EARLY:
+                    self.left.append(one)
+                else:
+                    self.failures.append(one)
+
+
+def _is_forgiven(cause: Document) -> bool:
+    """After a stop, a rank ended by the signal or by a peer's end has not failed: it has not saved."""
+    killed = cause["kind"] == contract.SIGNAL and cause.get("signal") in ("SIGTERM", "SIGKILL", "SIGINT")
+    return killed or cause["kind"] == contract.STOP_IGNORED or is_symptom(cause)
+
+
+def lost_nodes(results: Mapping[int, Document]) -> set[int]:
+    """The nodes that some result says are lost."""
+    ends = [end["cause"] for result in results.values() for end in result["ends"]]
+    return {cause["node_rank"] for cause in ends if cause["kind"] == contract.NODE_LOSS}
+
+
+def conclusion(
+    results: Mapping[int, Document],
+    stop: Document | None,
+    hang_timeout: float | None,
+    name_of: Callable[[int], str],
+) -> Document:
+    """The job's result."""
+    ends, asked = Ends(results, stop), None
+    failures = ends.failures
+    if stop and stop["reason"] == contract.HANG:
+        failures = [one for one in failures if one.happened_at < stop["at"]]
+    elif stop:
+        asked = {"reason": stop["reason"], "node_rank": stop["node_rank"]}
+    cause = first_cause(failures, ends.left) if failures else None
+    if cause is None and stop and asked is None:
+        cause = _of_hang(results, ends, hang_timeout or 0.0, name_of)
+    if cause is not None:
+        return job_result(contract.STATE_FAILED, exit_code_of(cause), cause, asked)
+    for one in ends.unsaved[:1]:
+        return job_result(contract.STATE_STOPPED, exit_code_of(one.cause), one.cause, asked)
+    if asked is not None:
+        return job_result(contract.STATE_STOPPED, contract.STOPPED, None, asked)
+    return job_result(contract.STATE_DONE, contract.DONE, None, None)
+
+
+def _of_hang(
+    results: Mapping[int, Document], ends: Ends, timeout: float, name_of: Callable[[int], str]
+) -> Document:
+    standings = [
+        {**one, "node_rank": rank} for rank, result in results.items() for one in result["standings"] or ()
+    ]
+    mute = [name_of(rank) for rank, result in results.items() if result["standings"] is None]
+    return hang_cause(timeout, standings, [one.cause["rank"] for one in ends.left], mute)
+
+
+def hang_cause(
+    silent_s: float, standings: Sequence[Document], left: Sequence[int], mute: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The cause of a hang.
+
+    Args:
+        silent_s: for how long no rank had said anything.
+        standings: as of `stacks.standing`, with node_rank.
+        left: ranks that had ended with 0 before.
+        mute: nodes that did not tell in time where their ranks stand.
+    """
+    guilty, sentence = hang.story(standings, left, mute)
+    found = node_cause(contract.HANG, 0, "", f"silent for {silent_s:g} s: {sentence}")
+    if guilty is not None:
+        found.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])
+        traced = guilty if guilty["trace"] else next((one for one in standings if one["trace"]), guilty)
+        trace = f"rank {traced['rank']}, most recent call first:\n{traced['trace']}"
+        found.update(traceback=trace if traced["trace"] else None)
+    return found

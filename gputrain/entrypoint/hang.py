@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import contract
-from .failures import node_cause
 from .logs import LogForwarder
 
 Standing = dict[str, Any]
@@ -21,27 +20,6 @@ _ENDED = {
     "absent": "had ended with 0 before",
 }  # fmt: skip
 _IMPORTS = "<frozen importlib._bootstrap>"
-
-
-def cause(
-    silent_s: float, standings: Sequence[Standing], left: Sequence[int], mute: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The cause of a hang.
-
-    Args:
-        silent_s: for how long no rank had said anything.
-        standings: as of `stacks.standing`, with node_rank.
-        left: ranks that had ended with 0 before.
-        mute: nodes that did not tell in time where their ranks stand.
-    """
-    guilty, sentence = story(standings, left, mute)
-    found = node_cause(contract.HANG, 0, "", f"silent for {silent_s:g} s: {sentence}")
-    if guilty is not None:
-        found.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])
-        traced = guilty if guilty["trace"] else next((one for one in standings if one["trace"]), guilty)
-        trace = f"rank {traced['rank']}, most recent call first:\n{traced['trace']}"
-        found.update(traceback=trace if traced["trace"] else None)
-    return found
 
 
 def story(

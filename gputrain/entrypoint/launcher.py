@@ -18,7 +18,7 @@ from .failures import explain, node_cause
 from .logs import LogForwarder
 from .network import in_brackets
 from .options import Options
-from .ranks import Rank
+from .processes import Rank
 
 Document = dict[str, Any]
 

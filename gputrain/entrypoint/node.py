@@ -15,14 +15,23 @@ from collections.abc import Callable
 from typing import Any
 
 from . import contract, host, launcher, notices, processes, result, stacks
-from .agreement import UNASKED, Ends, conclusion, lost_nodes
-from .failures import describe, first_cause, job_result, lost_node, node_cause
+from .failures import (
+    UNASKED,
+    Ends,
+    conclusion,
+    describe,
+    first_cause,
+    job_result,
+    lost_node,
+    lost_nodes,
+    node_cause,
+)  # fmt: skip
 from .hang import Silence
 from .logs import LogForwarder
 from .network import Meeting, NetWatch, free_port, loopback, numeric, own_address
 from .options import EnvironmentRefused, Options, find_cluster
 from .peers import Alone, Peers, silence_limit_s
-from .ranks import Rank
+from .processes import Rank
 from .run_directory import open_directory
 from .telemetry import GpuCheck, Telemetry
 
@@ -49,10 +58,6 @@ STANDINGS_S = 5.0
 _NEVER = float("inf")
 
 
-class Superseded(Exception):
-    """Another attempt of this job may train now."""
-
-
 class Node:
     """One node. Raises EnvironmentRefused when the environment contradicts itself."""
 
@@ -76,7 +81,6 @@ class Node:
         nproc = options.nproc_per_node or self._cluster.nproc or host.gpu_count(os.environ) or 1
         self._nproc = nproc if launcher.processes_on_node(options) else 1
         self._result: Document | None = None
-        self._is_cancelled = False
         self._peers = self._meet()
         self._reset()
 
@@ -120,8 +124,6 @@ class Node:
             self._prepare()
             while not self._is_finished():
                 self._turn()
-        except Superseded:
-            return self._vanish()
         except Exception as error:  # noqa: BLE001  # the top of the supervisor, see above
             self._logs.say(traceback.format_exc(), "ERROR")
             message = f"the supervisor itself failed: {error!r}"
@@ -224,12 +226,6 @@ class Node:
         nonce = self._requests.look()
         if nonce:
             self._requests.answer(nonce, stacks.of_node(self._workers, self._options))
-        says = self._requests.record_says
-        if says == contract.SUPERSEDED:
-            raise Superseded
-        if says and not self._is_cancelled:
-            self._is_cancelled = True
-            self._ask_to_stop(contract.CANCELLED)
 
     def _hear_notice(self, reason: str) -> None:
         self._notices.append(reason)
@@ -372,16 +368,6 @@ class Node:
             self._logs.say(f"rank {', '.join(ranks)} stands at, most recent call first:\n{trace}", "WARNING")
         return found
 
-    def _vanish(self) -> int:
-        """Kill the ranks and leave without a result: what they would write is not this attempt's any more."""
-        self._workers.kill()
-        self._logs.say("superseded: another attempt of this job trains, and this one ends", "WARNING")
-        self._workers.close()
-        self._logs.finish()
-        self._peers.end()
-        self._wait_until(lambda: self._peers.has_left)
-        return contract.DONE
-
     def _leave(self) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
         try:
@@ -404,8 +390,6 @@ class Node:
         self._logs.finish()
         self._peers.end()
         self._wait_until(lambda: self._peers.is_released)
-        if (document[contract.R_STOP] or {}).get("reason") == contract.CANCELLED:
-            return contract.DONE  # Vertex AI starts a worker again that leaves with any other
         return int(document[contract.R_EXIT_CODE])
 
     def _report_outputs(self) -> None:

@@ -181,11 +181,6 @@ class Cluster:
         self.host, self.port = host, port
         self.names = tuple(names) if len(names) == num_nodes else ()
         self.nproc = nproc
-        if host.lower().startswith("fe80:"):
-            raise EnvironmentRefused(
-                f"the address of node 0 is {host!r}, but an address of the link means another interface on "
-                "each node; use another address of node 0, or its name"
-            )
 
     def name_of(self, node_rank: int) -> str:
         """How messages speak of a node, with its name where one is known."""

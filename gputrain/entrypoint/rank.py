@@ -12,7 +12,6 @@ import _thread
 import atexit
 import builtins
 import contextlib
-import errno
 import faulthandler
 import io
 import json
@@ -59,8 +58,6 @@ def main() -> None:
             trace = trace.tb_next
         error.__traceback__ = trace or error.__traceback__
         del trace  # which holds the open files of its frames
-        if isinstance(error, OSError) and error.errno == errno.EMFILE:
-            os.close(0)  # room for the files that the end of the rank opens
         _record(error, "".join(traceback.format_exception(type(error), error, error.__traceback__)))
         _show(error)
         code = 130 if isinstance(error, KeyboardInterrupt) else 1

@@ -140,10 +140,7 @@ def as_sent(trace: str, options: Options) -> str:
 
 
 class Requests:
-    """What is asked of this node by files in the result folder. Without a folder, nothing."""
-
-    record_says = ""
-    """Why this node is to leave, by the job's record."""
+    """Requests for stacks, each a file in the result folder. Without a folder, none."""
 
     def __init__(self, folder: str, node_rank: int) -> None:
         self._folder = folder
@@ -158,8 +155,6 @@ class Requests:
         if now < self._look_at:
             return ""
         self._look_at = now + EVERY_S
-        with contextlib.suppress(OSError), open(os.path.join(self._folder, contract.RECORD_SAYS)) as file:
-            self.record_says = file.read(100)
         with contextlib.suppress(OSError):
             changed = os.stat(self._path).st_mtime_ns
             if changed != self._seen:

@@ -23,7 +23,7 @@ from typing import Any
 from gputrain.entrypoint import processes
 from gputrain.entrypoint.cloud import access_token
 
-from .devices import Call, fault_of, install
+from .devices import Call, fault_of, install, need, run
 from .keeper import Failed
 from .mounts import ROOT as BUCKETS
 
@@ -54,9 +54,7 @@ def fetch(image: str, call: Call) -> None:
         env = {**os.environ, "DOCKER_CONFIG": folder}
         if GOOGLES.fullmatch(registry):
             login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
-            said = fault_of(call, login, env, access_token().encode())
-            if said is not None:
-                raise Failed(f"docker login at {registry} failed: {said}")
+            run(call, login, f"docker login at {registry} failed", env=env, given=access_token().encode())
         pull(call, image, env)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -152,16 +150,16 @@ def prepare(call: Call, data: str | None, say: Callable[..., Any]) -> None:
         _move(call, os.path.join(data, "engine"), has_docker)
     if not has_docker:
         say("this boot image has no docker: it is installed")
-        _install(call, DOCKER)
+        need(call, DOCKER, HINT)
     if shutil.which("nvidia-ctk") is None:
         say("this boot image has no container toolkit of NVIDIA's: it is installed")
         if install(call, TOOLKIT) is not None:
             _know_nvidias_packages()
-            _install(call, TOOLKIT)
+            need(call, TOOLKIT, HINT)
         has_docker = False
     if not has_docker:
-        _run(call, ["nvidia-ctk", "runtime", "configure", "--runtime=docker"])
-        _run(call, ["systemctl", "restart", "docker"])
+        _run(call, "nvidia-ctk", "runtime", "configure", "--runtime=docker")
+        _run(call, "systemctl", "restart", "docker")
 
 
 def _move(call: Call, folder: str, has_docker: bool) -> None:
@@ -172,9 +170,9 @@ def _move(call: Call, folder: str, has_docker: bool) -> None:
         inside = os.path.join(folder, os.path.basename(path))
         os.makedirs(inside, exist_ok=True)
         os.makedirs(path, exist_ok=True)
-        _run(call, ["mount", "--bind", inside, path])
+        _run(call, "mount", "--bind", inside, path)
     if has_docker:
-        _run(call, ["systemctl", "start", "docker"])
+        _run(call, "systemctl", "start", "docker")
 
 
 def _know_nvidias_packages() -> None:
@@ -190,13 +188,5 @@ def _know_nvidias_packages() -> None:
             file.write(content)
 
 
-def _install(call: Call, name: str) -> None:
-    fault = install(call, name)
-    if fault is not None:
-        raise Failed(f"{name} cannot be installed: {fault}\n{HINT}")
-
-
-def _run(call: Call, command: Sequence[str]) -> None:
-    fault = fault_of(call, command)
-    if fault is not None:
-        raise Failed("{} failed: {}\n{}".format(" ".join(command), fault, HINT))
+def _run(call: Call, *words: str) -> None:
+    run(call, words, f"{' '.join(words)} failed", HINT)

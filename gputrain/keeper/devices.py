@@ -35,6 +35,23 @@ def install(call: Call, *names: str) -> str | None:
     return fault_of(call, [*_APT, "install", "-y", "--no-install-recommends", *names], env)
 
 
+def need(call: Call, name: str, hint: str) -> None:
+    """Install a package. Raises Failed, and as ``call``."""
+    fault = install(call, name)
+    if fault is not None:
+        raise Failed(f"{name} cannot be installed: {fault}\n{hint}")
+
+
+def run(
+    call: Call, words: Sequence[str], what: str, hint: str = "", *,
+    env: Mapping[str, str] = os.environ, given: bytes = b"",
+) -> None:  # fmt: skip
+    """Run a program that has to succeed; ``what`` says what has failed. Raises Failed, and as ``call``."""
+    fault = fault_of(call, words, env, given)
+    if fault is not None:
+        raise Failed(f"{what}: {fault}\n{hint}".rstrip())
+
+
 LOCAL_SSDS = "/dev/disk/by-id/google-local-nvme-ssd-*", "/dev/disk/by-id/google-local-ssd-*"
 """How Google's images name them, by interface; the boot disk of some machines is /dev/nvme0n1 itself.
 Source: "Add local SSD disks to your VM" and cluster-toolkit's setup-raid.yml, read 2026-11-22."""

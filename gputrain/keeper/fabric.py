@@ -20,7 +20,7 @@ from gputrain.entrypoint import host
 from gputrain.entrypoint.cloud import metadata
 
 from . import container
-from .devices import Call, fault_of, install
+from .devices import Call, fault_of, need, run
 from .keeper import Failed, Keeper
 
 VOLUMES = {"gib": "/usr/local/gib:/var/lib/gib", "tcpxo": "/var/lib:/var/lib", "tcpx": "/var/lib:/var/lib"}
@@ -120,20 +120,15 @@ def _have_devices(keeper: Keeper, networking: str) -> None:
 def _install(keeper: Keeper, networking: str, plugin: str) -> None:
     container.fetch(plugin, keeper.call)
     words = ["--rm", "--network", "host", "--volume", VOLUMES[networking], plugin]
-    said = fault_of(keeper.call, ["docker", "run", *words, "install", "--install-nccl"])
-    if said is not None:
-        raise Failed(
-            f"the plugin {plugin} cannot be installed: {said}\nTake another with nccl_plugin=, {INSTEAD}"
-        )
+    what, hint = f"the plugin {plugin} cannot be installed", f"Take another with nccl_plugin=, {INSTEAD}"
+    run(keeper.call, ["docker", "run", *words, "install", "--install-nccl"], what, hint)
 
 
 def _install_package(keeper: Keeper, package: str, folder: str) -> None:
     """A package has its library where the loader looks first; ranks and containers look into a folder."""
     with open(SOURCE, "w") as file:
         file.write(SOURCE_LINE)
-    fault = install(keeper.call, package)
-    if fault is not None:
-        raise Failed(f"{package} cannot be installed: {fault}\n{INSTEAD}")
+    need(keeper.call, package, INSTEAD)
     _, listed = keeper.call(["dpkg", "-L", package])
     os.makedirs(folder, exist_ok=True)
     for path in listed.splitlines():
@@ -187,9 +182,7 @@ def apertures(call: Call) -> None:
         if os.path.isdir(target):
             continue
         os.makedirs(target)
-        code, said = call(["mount", "--bind", os.path.realpath(path), target])
-        if code:
-            raise Failed(f"{target} cannot be mounted: {said[-500:]}")
+        run(call, ["mount", "--bind", os.path.realpath(path), target], f"{target} cannot be mounted")
         for resource in glob.glob(os.path.join(target, "resource*")):
             os.chmod(resource, 0o666)  # noqa: S103  # as Google does: ranks need not be root
 

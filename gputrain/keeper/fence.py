@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gputrain.entrypoint.cloud import Bucket, CallFailed, is_no_answer
-from gputrain.entrypoint.contract import CANCELLED, SUPERSEDED
+
+from .status import CANCELLED, SUPERSEDED
 
 MINE = "mine"
 

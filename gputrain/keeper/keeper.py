@@ -33,7 +33,7 @@ STRANDED_S = 5.0
 ENDING_S = 65.0
 """How much longer than the ranks' time to save an agent may take: 60 s is a node's limit for its end."""
 RESTART_AFTER_S = 1.0
-HALTED = "the unit gputrain was stopped or restarted, or its VM shut down, before the agent had a result"
+HALTED = "the unit or container of the agent was stopped, or its machine shut down, before it had a result"
 AGAIN = {contract.NODE_LOST: "a node was lost", contract.STOPPED: "it was stopped from outside"}
 """The ends of an attempt after which there may be another."""
 CANNOT_START = 127

@@ -15,10 +15,9 @@ from typing import Any
 
 from gputrain.entrypoint import processes
 
-from .devices import install
+from .devices import need
 from .keeper import TICK_S, Failed, Keeper
-from .log import NodeLog, follow
-from .reports import LINES_S, right_to
+from .reports import LINES_S, NodeLog, follow, right_to
 
 ROOT = "/gcs"
 FLAGS = (
@@ -136,6 +135,4 @@ def _install(keeper: Keeper) -> None:
         about = dict(line.strip().split("=", 1) for line in file if "=" in line)
     with open(SOURCE, "w") as file:
         file.write(SOURCE_LINE.format(about.get("VERSION_CODENAME", "").strip('"')))
-    fault = install(keeper.call, "gcsfuse")
-    if fault is not None:
-        raise Failed(f"gcsfuse cannot be installed: {fault}\n{HINT}")
+    need(keeper.call, "gcsfuse", HINT)

@@ -1,9 +1,8 @@
-# ruff: noqa: S606  # exec is the purpose
 """What happens in the container between the code's arrival and the node agent's start.
 
 It travels with the code and the agent, and runs on the image's own Python without packages:
 the record is asked whether this attempt may train, node 0 takes the attempt's claim, secrets are read by
-reference, requirements are installed, and the node's supervisor takes over.
+reference, requirements are installed, and the node agent starts.
 """
 
 from __future__ import annotations
@@ -14,18 +13,19 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
-from typing import Any, NoReturn
+from typing import Any
 
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, processes
 from gputrain.entrypoint.cloud import Bucket, call, order
 from gputrain.entrypoint.options import EnvironmentRefused, vertex_cluster
 
 from .fence import MINE, Fence
-from .keeper import seconds_of
-from .log import NodeLog
+from .keeper import ENDING_S, Failed, Keeper, Rules, Site, seconds_of
 from .packages import Refused, install, refuse, say
-from .reports import ContainerReports
+from .reports import LINES_S, NodeLog, NodeReports, follow
+from .status import CANCELLED, RUN_LIMIT, SUPERSEDED, WAITING
 
 CLAIM_EVERY_S = 2.0
 
@@ -33,21 +33,77 @@ CLAIM_EVERY_S = 2.0
 def main() -> None:
     """Run the steps, and then the agent; of a job that has a record, in a process that reports for it."""
     job = order(sys.argv[1])
-    container = None
     try:
-        container = admit(job)
-        python = prepare(job)
-    except (OSError, Refused) as error:
-        fail(error, container)
+        reports = admit(job)
+        if reports is None:
+            argv = agent(job)
+            os.execv(argv[0], argv)  # noqa: S606  # exec is the purpose
     except Exception as error:  # noqa: BLE001  # the bucket may hold anything
-        fail(Refused("the container could not be prepared: %r" % error), container)
-    argv = [python, os.path.join(os.getcwd(), ".gputrain", "agent.pyz"), "--", *job["argv"]]
-    if container:
-        sys.exit(container.run(argv))
-    os.execv(python, argv)
+        sys.exit(refused(error))
+    sys.exit(Container(job, reports).run())
 
 
-def admit(job: Any) -> ContainerReports | None:
+class Container(Site):
+    """The agent in a container on Vertex AI, which keeps the job's limits itself."""
+
+    def __init__(self, job: Any, reports: NodeReports) -> None:
+        self._job, self._reports = job, reports
+        self._argv: list[str] = []
+        self._lines: threading.Thread | None = None
+        self._agent = 0
+        self.saves_s = seconds_of(contract.GRACE, os.environ)
+        self.patience_s = self.saves_s + ENDING_S
+
+    def waiting(self) -> Rules:
+        return Rules(self.deadline(), RUN_LIMIT, self.patience_s)
+
+    def deadline(self) -> float:
+        return float("inf")
+
+    def wait(self, keeper: Keeper) -> None:
+        """Secrets are read, and requirements installed."""
+        keeper.show(WAITING)
+        try:
+            self._argv = agent(self._job)
+        except Exception as error:  # noqa: BLE001  # see above
+            refused(error)
+            raise Failed(str(error)) from None
+
+    def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:  # noqa: ARG002  # it is a `Site`
+        out, self._lines = follow(self._hear)
+        try:
+            self._agent = keeper.start(self._argv, os.environ, os.getcwd(), out)
+        finally:
+            os.close(out)
+        return {self._agent: self._reports.rank}
+
+    def finish(self, keeper: Keeper) -> dict[str, Any]:  # noqa: ARG002
+        if self._lines:
+            self._lines.join(LINES_S)
+        return {"result": self._reports.result()}
+
+    def _hear(self, lines: bytes) -> None:
+        self._reports.log.hear(lines)
+        with contextlib.suppress(OSError):  # the platform's own log
+            sys.stdout.buffer.write(lines)
+            sys.stdout.buffer.flush()
+
+    def run(self) -> int:
+        """Run the agent to its end; what to exit with."""
+        processes.hold_signals()
+        processes.adopt_orphans()
+        keeper = Keeper(self._reports, self, node_rank=self._reports.rank)
+        keeper.keep()
+        if keeper.rules.stop in (CANCELLED, SUPERSEDED):
+            heed(keeper.rules.stop)
+        ending = keeper.endings.get(self._agent)
+        if ending and ending.signal:
+            return contract.BY_SIGNAL + ending.signal
+        code: int | None = keeper.document["exit_code"]
+        return contract.STOPPED if code is None else code
+
+
+def admit(job: Any) -> NodeReports | None:
     """Make sure that this job is the one of its attempt that trains. None: it has no record."""
     rank, count = place(os.environ)
     record, attempt, claim = (
@@ -65,24 +121,25 @@ def admit(job: Any) -> ContainerReports | None:
     elif count > 1:
         follow_claim(bucket, fence, claim)
     log = NodeLog(tempfile.mkdtemp(prefix="gputrain-reports-"), rank)
-    container = ContainerReports(bucket, folder + "/", fence, log, rank)
-    os.environ[contract.RESULT_DIR] = container.results
-    return container
+    reports = NodeReports(bucket, folder + "/", fence, log, rank)
+    os.environ[contract.RESULT_DIR] = reports.results
+    return reports
 
 
-def prepare(job: Any) -> str:
-    """Read secrets and install requirements; the Python that the agent and the ranks run on."""
+def agent(job: Any) -> list[str]:
+    """Read secrets and install requirements; the agent's command, on the Python that the ranks run on too."""
     for name, reference in sorted((job.get("secrets") or {}).items()):
         os.environ[name] = read_secret(job["secretmanager"], reference)
     os.environ[contract.CODE_DIR] = os.getcwd()
     for name in filter(os.environ.get, (contract.CHECKPOINT_DIR, contract.OUTPUT_DIR)):
         with contextlib.suppress(OSError):  # of a mounted bucket, where no folder is there by itself
             os.makedirs(os.environ[name], exist_ok=True)
-    if not job.get("requirements"):
-        return sys.executable
-    environment = install(job["requirements"], tempfile.gettempdir())
-    os.environ.update(environment.variables(os.environ))
-    return environment.python
+    python = sys.executable
+    if job.get("requirements"):
+        environment = install(job["requirements"], tempfile.gettempdir())
+        os.environ.update(environment.variables(os.environ))
+        python = environment.python
+    return [python, os.path.join(os.getcwd(), ".gputrain", "agent.pyz"), "--", *job["argv"]]
 
 
 def place(environ: Any) -> tuple[int, int]:
@@ -150,12 +207,12 @@ def read_secret(api: str, reference: str) -> str:
     return value
 
 
-def fail(error: Exception, container: ContainerReports | None) -> NoReturn:
+def refused(error: Exception) -> int:
+    """Report why the job cannot begin here; the exit code."""
+    if not isinstance(error, (OSError, Refused)):
+        error = Refused("the container could not be prepared: %r" % error)
     os.environ.setdefault(contract.NODE_RANK, str(place(os.environ)[0]))
-    code = refuse(error)
-    if container:
-        container.end(code, str(error))
-    sys.exit(code)
+    return refuse(error)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,8 @@ from gputrain.entrypoint.cloud import CallFailed, call, metadata
 from . import container, devices, fabric
 from .fence import MINE
 from .keeper import ENDING_S, Failed, Keeper, Rules, Site, Stopped, seconds_of
-from .log import NodeLog, follow
 from .mounts import Mounts
-from .reports import LINES_S, VmReports, right_to
+from .reports import LINES_S, NodeLog, VmReports, follow, right_to
 from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SUPERSEDED, WAITING
 
 ROOT = "/var/lib/gputrain"

@@ -3,8 +3,7 @@
 from hypothesis import given, settings, strategies as st
 
 from gputrain.entrypoint import contract
-from gputrain.entrypoint.agreement import Ends, conclusion, lost_nodes
-from gputrain.entrypoint.failures import is_symptom, lost_node, node_cause
+from gputrain.entrypoint.failures import Ends, conclusion, is_symptom, lost_node, lost_nodes, node_cause
 
 SYMPTOM = "RuntimeError: Connection closed by peer [10.0.0.2]:1"
 

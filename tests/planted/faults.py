@@ -433,7 +433,7 @@ FAULTS = (
     ),
     Plant(
         name="a job that was stopped exits as one that has finished",
-        file="gputrain/entrypoint/agreement.py",
+        file="gputrain/entrypoint/failures.py",
         text="        return job_result(contract.STATE_STOPPED, contract.STOPPED, None, asked)\n",
         instead="        return job_result(contract.STATE_STOPPED, contract.DONE, None, asked)\n",
         caught_by=(

@@ -73,10 +73,11 @@ def test_a_small_file_with_a_key_is_refused_by_name(tmp_path, text):
 
 
 def test_rules_from_the_top_of_the_repository_hold_in_every_folder(tmp_path):
+    git(tmp_path, "init", "-q")
     write(
         tmp_path,
         {
-            ".gitignore": "*.json\n/exp/data/\nsecrets/\nnotes.md\n", ".git/HEAD": "",
+            ".gitignore": "*.json\n/exp/data/\nsecrets/\nnotes.md\n",
             "exp/.gitignore": "!kept.json\n", "exp/train.py": "", "exp/drop.json": "", "exp/kept.json": "",
             "exp/data/a": "", "exp/secrets/db.txt": "", "exp/notes.md": "",
         },
@@ -98,7 +99,8 @@ def test_a_worktree_and_a_submodule_have_the_exclude_file_of_their_repository(tm
 
 
 def test_a_folder_that_is_ignored_itself_travels_where_it_is_named(tmp_path):
-    write(tmp_path, {".git/HEAD": "", ".gitignore": "build/\n", "build/out/train.py": ""})
+    git(tmp_path, "init", "-q")
+    write(tmp_path, {".gitignore": "build/\n", "build/out/train.py": ""})
     assert travelling(tmp_path / "build" / "out") == {"train.py"}
 
 

@@ -18,11 +18,11 @@ TORCHRUN = {
 
 
 def test_without_a_launcher_there_is_one_rank() -> None:
-    assert place_in({}) == Place(0, 0, 1, 1, launched=False)
+    assert place_in({}) == Place(0, 0, 1, 1)
 
 
 def test_torchruns_environment_is_taken_as_it_is() -> None:
-    assert place_in(TORCHRUN) == Place(3, 1, 4, 2, launched=True)
+    assert place_in(TORCHRUN) == Place(3, 1, 4, 2)
 
 
 @pytest.mark.parametrize("missing", ["LOCAL_RANK", "RANK", "MASTER_PORT"])
@@ -35,19 +35,13 @@ def test_half_an_environment_is_refused_with_the_missing_name(missing: str) -> N
 def test_more_ranks_than_gpus_are_refused_on_every_rank_alike() -> None:
     for local_rank in range(4):
         with pytest.raises(SessionError, match="4 ranks on this machine, but torch sees 2 GPUs") as caught:
-            check_gpus(Place(local_rank, local_rank, 4, 4, True), 2, on_vertex=False)
+            check_gpus(Place(local_rank, local_rank, 4, 4), 2)
         assert "nproc_per_node=2" in caught.value.fix
 
 
 def test_as_many_ranks_as_gpus_or_no_gpus_at_all_are_fine() -> None:
-    check_gpus(Place(1, 1, 2, 2, True), 2, on_vertex=True)
-    check_gpus(Place(1, 1, 2, 2, True), 0, on_vertex=True)
-
-
-def test_a_bare_start_that_would_leave_vertex_gpus_idle_is_refused() -> None:
-    with pytest.raises(SessionError, match="a Vertex AI machine of 8 GPUs"):
-        check_gpus(Place(), 8, on_vertex=True)
-    check_gpus(Place(), 8, on_vertex=False)  # on a machine of your own, one process on one GPU is a choice
+    check_gpus(Place(1, 1, 2, 2), 2)
+    check_gpus(Place(1, 1, 2, 2), 0)
 
 
 def test_our_own_checkpoint_directory_comes_before_vertex_one() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputrain.entrypoint import hang, stacks
+from gputrain.entrypoint import failures, stacks
 from tests.each import each
 
 DEADLOCK = """
@@ -113,7 +113,7 @@ ALL = "ranks 0, 1 in all_reduce, from b at t.py:2"
     ],
 )  # fmt: skip
 def test_the_story_names_who_waits_where_and_who_holds_up_the_others(standings, left, mute, rank, story):
-    cause = hang.cause(300, standings, left=left, mute=mute)
+    cause = failures.hang_cause(300, standings, left=left, mute=mute)
     assert (cause["rank"], cause["message"]) == (rank, f"silent for 300 s: {story}")
     assert cause["traceback"].endswith("most recent call first:\nt")  # some stack rather than none
 

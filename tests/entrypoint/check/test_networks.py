@@ -97,12 +97,10 @@ def test_hosts_whose_names_mean_nothing_meet_where_their_agents_do(tmp_path, nea
 
 
 def test_an_address_that_says_nothing_here_is_told_at_once(cluster):
-    told = {"fe80::1%eth0": "another interface on each node", "no-such-host.invalid": "means nothing here"}
-    for host, why in told.items():
-        flags = [f"--master-addr={host}", "--master-port=29400", "--run-dir="]
-        node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1, flags=flags)
-        assert node.wait().code == 64
-        assert why in node.out
+    flags = ["--master-addr=no-such-host.invalid", "--master-port=29400", "--run-dir="]
+    node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1, flags=flags)
+    assert node.wait().code == 64
+    assert "means nothing here" in node.out
 
 
 def test_a_store_whose_port_is_taken_is_told_with_its_port(cluster):

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from gputrain.entrypoint.failures import explain
-from gputrain.entrypoint.processes import Ending
-from gputrain.entrypoint.ranks import Rank
+from gputrain.entrypoint.processes import Ending, Rank
 from tests.each import each
 from tests.entrypoint.nodes import alive
 

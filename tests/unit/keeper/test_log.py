@@ -5,14 +5,14 @@ import os
 import pytest
 
 from gputrain.entrypoint.cloud import Bucket
-from gputrain.keeper import log
-from gputrain.keeper.log import NodeLog, follow
+from gputrain.keeper import reports
+from gputrain.keeper.reports import NodeLog, follow
 from gputrain_emulator import faults
 
 
 @pytest.fixture
 def bucket(cloud, monkeypatch):
-    monkeypatch.setattr(log, "LOG_PART_BYTES", 100)
+    monkeypatch.setattr(reports, "LOG_PART_BYTES", 100)
     return Bucket(cloud.endpoints.storage, "my-bucket")
 
 

@@ -11,7 +11,7 @@ from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import Bucket, CallFailed
 from gputrain.keeper import reports
-from gputrain.keeper.log import NodeLog
+from gputrain.keeper.reports import NodeLog
 from gputrain.keeper.status import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
@@ -123,7 +123,7 @@ def test_the_end_of_a_node_whose_plug_is_pulled_is_told_before_its_log(node, mon
 
 def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(node, monkeypatch):
     node.log.hear(b"a line\n")
-    monkeypatch.setattr("gputrain.keeper.log.open", opener("node.log"), raising=False)
+    monkeypatch.setattr("gputrain.keeper.reports.open", opener("node.log"), raising=False)
     began = time.monotonic()
     node.board.last({**ENDED, "why": CANCELLED})
     assert time.monotonic() - began < reports.LAST_S / 2

@@ -8,7 +8,7 @@ import pytest
 from gputrain.entrypoint.cloud import Bucket
 from gputrain.keeper import fence, reports
 from gputrain.keeper.keeper import ASK, KILL, NOTHING, Failed, Rules, Stopped
-from gputrain.keeper.log import NodeLog
+from gputrain.keeper.reports import NodeLog
 from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN, SUPERSEDED
 from gputrain.keeper.vm import Vm
 from gputrain_emulator.errors import ApiError

@@ -4,13 +4,12 @@ import base64
 import json
 import os
 import threading
-import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from gputrain.code.bundle import pack
-from gputrain.entrypoint import cloud, contract
+from gputrain.entrypoint import contract
 from gputrain.google import Objects
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -46,19 +45,6 @@ def test_nothing_of_the_users_code_or_of_the_images_folder_stands_before_pythons
     status, output = world.run(order)
     assert status == 0, output
     assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
-
-
-@pytest.mark.parametrize(("passes", "told"), [("", True), ("127.0.0.1", False)])
-def test_a_proxy_that_does_not_answer_is_named_and_its_password_is_not(monkeypatch, passes, told):
-    proxy = urllib.request.ProxyHandler({"https": "http://me:hunter2@127.0.0.1:9"})
-    monkeypatch.setattr(cloud, "OPENER", urllib.request.build_opener(proxy, cloud.Stay))
-    monkeypatch.setattr(cloud, "PAUSES_S", (0,))
-    monkeypatch.setattr(cloud, "access_token", lambda: "token")
-    monkeypatch.setenv("no_proxy", passes)
-    with pytest.raises(cloud.CallFailed, match="refused") as error:
-        cloud.Bucket("https://127.0.0.1:9", "b").get("o")
-    assert ("by way of the proxy that HTTPS_PROXY names" in str(error.value)) is told
-    assert "hunter2" not in str(error.value)
 
 
 def test_code_of_another_hash_is_never_unpacked_or_run(world, code):
