@@ -192,11 +192,7 @@ ALL = DockerIgnore()
 
 
 def read_dockerignore(dockerfile: str, folder: str) -> DockerIgnore:
-    """The lines for a Dockerfile: of the file beside it named after it, or of the folder's.
-
-    Raises:
-        OSError: there is one that cannot be read.
-    """
+    """The lines for a Dockerfile: of the file beside it named after it, or the folder's. Raises OSError."""
     own = os.path.expanduser(dockerfile) + DOCKER_FILE
     is_own = os.path.isfile(own)
     path = own if is_own else os.path.join(folder, DOCKER_FILE)
@@ -226,12 +222,8 @@ def _docker_matcher(lines: tuple[str, ...]) -> Any:
 def survey(folder: str, docker: DockerIgnore = ALL) -> Survey:
     """Look at a folder as it would be sent; a link that stays inside travels as what it names.
 
-    Args:
-        docker: what else stays behind, of the folder that a Dockerfile reads.
-
-    Raises:
-        SpecError: links that lead out, devices, names that another machine could misread, files that cannot
-            be read, or too many files.
+    Raises SpecError for links that lead out, devices, names that another machine could misread, files that
+    cannot be read, or too many files.
     """
     root = os.path.abspath(folder)
     with reading(root):
@@ -405,11 +397,8 @@ def _matcher(lines: tuple[str, ...]) -> Any:
 
 
 def check(seen: Survey, max_bytes: int = MAX_BYTES) -> Survey:
-    """The same with warnings, where it may travel; its small files are read.
-
-    Raises:
-        SpecError: it is too large (the ten biggest files are named), a small file holds what looks like a
-            credential, or cannot be read.
+    """The same with warnings, where it may travel; its small files are read. Raises SpecError where it is too
+    large, or a small file holds what looks like a credential.
     """
     if seen.size > max_bytes:
         named = ", ".join(f"{one.path} ({size_text(one.size)})" for one in _biggest(seen.files, _LISTED))
@@ -440,12 +429,7 @@ def check(seen: Survey, max_bytes: int = MAX_BYTES) -> Survey:
 
 
 def missed(folder: str, traceback: str) -> str:
-    """What a rank looked for in vain and had stayed behind, as a sentence; empty where that is not so.
-
-    Args:
-        folder: the code, as it lies on this machine.
-        traceback: of the rank.
-    """
+    """What a rank looked for in vain and had stayed behind, as a sentence; empty where that is not so."""
     found = _MISSED.search(traceback)
     if found is None or os.path.isabs(found[1]) or not os.path.isdir(folder):
         return ""
@@ -459,15 +443,8 @@ def missed(folder: str, traceback: str) -> str:
 def pack(
     folder: str, *, made: Mapping[str, bytes] = MappingProxyType({}), docker: DockerIgnore = ALL
 ) -> Archive:
-    """Pack what of a folder travels; times, owners and the order of the disk leave no trace.
-
-    Args:
-        folder: an existing folder; empty: none.
-        made: further files by their path in the archive; they win over files of the same path.
-        docker: as of `survey`.
-
-    Raises:
-        SpecError: as `survey` and `check`.
+    """Pack what of a folder travels, and files that are `made`; times, owners and the order of the disk leave
+    no trace. Raises SpecError as `survey` and `check`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as empty:
@@ -502,9 +479,7 @@ def send(
     """See that code lies where jobs will fetch it; it is sent where the bucket lacks it.
 
     Args:
-        location: the ``gs://`` object, named by its content.
         content: the packed code; empty for code that another process has sent.
-        progress: called with the bytes sent and the total.
 
     Raises:
         RequestError: there is none to send, and the bucket has none of that name.

@@ -82,8 +82,8 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
     """Find the entry of a spec.
 
     Args:
-        installed: whether modules and programs of this machine will be there when the job runs,
-            as they are when it runs on this machine. Otherwise the folder will be sent somewhere.
+        installed: whether the job runs on this machine, where its modules and programs are. Otherwise the
+            folder will be sent.
 
     Raises:
         SpecError: a file, folder, module or program is not there, a function cannot travel, or the folder
@@ -115,11 +115,7 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
 
 
 def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
-    """Look at the code of a spec; all that is found comes back.
-
-    Args:
-        is_sent: whether it may run elsewhere, where the packages of this machine are not.
-    """
+    """Look at the code of a spec, which may be sent to run elsewhere; all that is found comes back."""
     if spec.runs_image:
         return CodeFindings(uploads="nothing is uploaded: the image runs as it is")
     folder = folder_of(spec)
@@ -154,11 +150,7 @@ def _left_behind(spec: TrainingSpec, seen: Survey) -> Iterator[str]:
 
 
 def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool, python: str = "") -> str:
-    """What gives a rank the package that it did not find; empty where its traceback tells of none.
-
-    Args:
-        python: the interpreter of its ranks; empty: unknown.
-    """
+    """What gives a rank the package that it did not find; empty where its traceback tells of none."""
     found, folder = _LACKED.search(traceback), folder_of(spec)
     if found is None or _lies_in(folder, found[1]) or found[1] in sys.stdlib_module_names:
         return ""

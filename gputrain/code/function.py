@@ -37,11 +37,7 @@ def as_script(function: Callable[..., object], arguments: Mapping[str, object] |
     """The text of a script that calls ``function``, with the arguments that it is given as JSON, if any.
 
     It holds the source of the function and of the functions, classes and constants of its own module that it
-    uses; what comes from other modules is imported again, also from those beside the script.
-
-    Raises:
-        SpecError: the function has no source, has to be given arguments, is a closure, or uses something
-            that is bound to this process; with all faults.
+    uses; what comes from other modules is imported again. Raises SpecError with all that cannot travel.
     """
     plain = check_call(function, {} if arguments is None else arguments)
     script = _Script(plain)
@@ -203,11 +199,7 @@ def _is_notebooks(value: object) -> bool:
 
 
 def source_of(definition: FunctionType | type) -> str:
-    """The source of a function or class, flush left.
-
-    Raises:
-        OSError: it is kept nowhere: the code was typed at a prompt or made by ``exec``.
-    """
+    """The source of a function or class, flush left. Raises OSError: it was typed, or made by ``exec``."""
     try:
         return textwrap.dedent(inspect.getsource(definition))
     except (OSError, TypeError):
@@ -258,12 +250,7 @@ class CannotTravel(Exception):
 
 
 def expression(value: object) -> str:
-    """An expression that makes an equal value, independent of the names around it.
-
-    Modules and builtins are called where no name of the user's hides them.
-
-    Raises:
-        CannotTravel: the value is bound to this process, or too large.
+    """An expression that makes an equal value, whatever names are around it. Raises CannotTravel.
 
     >>> expression({"lr": 3e-4, "betas": (0.9, 0.999)})
     "{'lr': 0.0003, 'betas': (0.9, 0.999)}"

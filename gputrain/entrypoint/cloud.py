@@ -79,11 +79,7 @@ def access_token() -> str:
 
 
 def call(method: str, url: str, body: Any = None, accept: Any = (), headers: Any = ()) -> Any:
-    """What Google answers, as bytes; None for a status in ``accept``. Raises CallFailed.
-
-    Args:
-        body: bytes, or what gives its pieces each time that it is sent; then ``headers`` have its length.
-    """
+    """What Google answers, as bytes; None for a status in ``accept``. Raises CallFailed."""
 
     def once() -> Any:
         sent = {"Authorization": "Bearer " + access_token(), "Content-Type": "application/octet-stream"}
@@ -129,12 +125,8 @@ class Bucket:
         self._storage, self._name = storage, name
 
     def put(self, name: str, body: Any, if_generation: str = "", headers: Any = ()) -> Any:
-        """Write an object; its generation, or None where it is of another one than it was to be.
-
-        Args:
-            body: as of `call`.
-            if_generation: that of the object which it may take the place of; ``"0"``: of none.
-        """
+        """Write an object over one of a generation, or over none (``"0"``); its own generation, or None where
+        another one is there."""
         query = {"uploadType": "media", "name": name, "fields": "generation"}
         if if_generation:
             query["ifGenerationMatch"] = if_generation

@@ -202,10 +202,7 @@ def _recorded(path: str) -> dict[str, Any]:
 
 
 def _last_traceback(lines: Sequence[str]) -> dict[str, Any]:
-    """The exception that the last lines show, of a program that `rank` did not run.
-
-    Where a launcher only raises that its child has failed, the child's own.
-    """
+    """The exception that the last lines show; of a launcher whose child has failed, the child's."""
     lines = [_RANK_PREFIX.sub("", line) for line in lines]
     head = "Traceback (most recent call last):"
     # What a __del__ or a callback raises ends nothing.
@@ -310,14 +307,7 @@ def _of_hang(
 def hang_cause(
     silent_s: float, standings: Sequence[Document], left: Sequence[int], mute: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The cause of a hang.
-
-    Args:
-        silent_s: for how long no rank had said anything.
-        standings: as of `stacks.standing`, with node_rank.
-        left: ranks that had ended with 0 before.
-        mute: nodes that did not tell in time where their ranks stand.
-    """
+    """The cause of a hang: `left` had ended with 0 before, nodes that are `mute` did not answer."""
     guilty, sentence = hang.story(standings, left, mute)
     found = node_cause(contract.HANG, 0, "", f"silent for {silent_s:g} s: {sentence}")
     if guilty is not None:

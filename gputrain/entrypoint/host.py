@@ -135,11 +135,7 @@ def state_of(pid: int) -> str:
 
 
 def began(pid: int) -> str:
-    """When a process began, in ticks since the boot, as pids come again. Empty: it is gone, or not known.
-
-    >>> began(0)
-    ''
-    """
+    """When a process began, in ticks since the boot, as pids come again. Empty: it is gone, or not known."""
     return (_stat(pid) + [""] * 20)[19]
 
 

@@ -135,10 +135,7 @@ def package_root() -> str:
 
 
 def network_profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """What Google's NCCL profile of this machine sets; the user's own values stay.
-
-    The scripts are for the plugin beside them, which NCCL_LIB_DIR names.
-    """
+    """What Google's NCCL profile sets, for the plugin in NCCL_LIB_DIR; the user's own values stay."""
     plugin, found = environ.get("NCCL_LIB_DIR", ""), _profile(environ)
     libraries = found.get("LD_LIBRARY_PATH", environ.get("LD_LIBRARY_PATH", ""))
     if os.path.isdir(plugin) and plugin not in libraries.split(os.pathsep):
@@ -170,10 +167,7 @@ def _profile(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def error_folder(results: str) -> str:
-    """A new folder, for this user alone, in which ranks leave their error documents.
-
-    It lies in the job's own, where there is one, and goes with that though the agent be killed.
-    """
+    """A new folder of this user alone, in the job's own if any, for the ranks' error documents."""
     name = f"{contract.ERROR_FOLDER}{os.getpid()}-{os.urandom(6).hex()}"
     path = os.path.join(os.path.abspath(results), name)
     with contextlib.suppress(OSError):

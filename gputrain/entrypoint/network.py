@@ -42,10 +42,8 @@ def is_own(address: str) -> bool:
 
 
 def own_address(host: str) -> str:
-    """The numeric address that others reach this machine by: the one on the route to a host.
-
-    Without a host, or where its name means nothing here, the one on the default route, else the loopback's.
-    """
+    """The numeric address on the route to a host; without one, or where its name means nothing here, that on
+    the default route, else the loopback's."""
     for other in filter(None, (host, *_ELSEWHERE)):
         with contextlib.suppress(OSError):
             family, kind, _, _, address = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]

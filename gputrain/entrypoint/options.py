@@ -108,10 +108,7 @@ class Options:
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
-    """The options of this node.
-
-    Raises EnvironmentRefused when an option is unknown, lacks its value or has one that makes no sense.
-    """
+    """The options of this node. Raises EnvironmentRefused for one that is unknown or makes no sense."""
     given, words = _split(argv)
     settings = {}
     for name, (_, default, _) in contract.ENVIRONMENT.items():

@@ -75,15 +75,7 @@ def start(
     argv: Sequence[str], env: Mapping[str, str], *, out: int, errors: int = subprocess.STDOUT,
     folder: str | None = None, given: int = subprocess.DEVNULL,
 ) -> int:  # fmt: skip
-    """Start a program in a session of its own, which ends with this process; its pid.
-
-    Args:
-        out: an open file for what it writes; ``errors``: another for its standard error.
-        given: an open file that it reads.
-
-    Raises:
-        OSError: it cannot be run.
-    """
+    """Start a program in a session of its own, which ends with this process; its pid. Raises OSError."""
     parent = os.getpid()
 
     def die_with_parent() -> None:  # two system calls, which need no lock
@@ -120,11 +112,8 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
-    """What a program writes, standard error too unless ``stderr`` says otherwise. ``how``: as of `Popen`.
-
-    Raises OSError where it cannot be started, or TimeoutError where it has not ended by then. It is killed
-    and left behind: `subprocess.run` would wait for one that is stuck in a driver, or for its children.
-    """
+    """What a program writes. Raises OSError, or TimeoutError: then it is killed and left behind, since
+    `subprocess.run` would wait for one that is stuck in a driver, or for its children."""
     words = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, **how}
     process: subprocess.Popen[bytes] = subprocess.Popen(argv, stdout=subprocess.PIPE, **words)
     try:
@@ -138,10 +127,8 @@ def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
 
 
 def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) -> dict[int, Ending]:
-    """Kill and reap every child, and those that are inherited meanwhile, but those spared; how each ended.
-
-    One that SIGKILL does not end in time is left behind: it must not keep a machine, and its bill.
-    """
+    """Kill and reap every child, inherited ones too, but those spared; how each ended. One that SIGKILL does
+    not end in time is left behind: it must not keep a machine, and its bill."""
     ended: dict[int, Ending] = {}
     until, pause_s = time.monotonic() + (within_s or UNKILLABLE_S), 0.002
     latest = until + 10 * ORPHANS_S

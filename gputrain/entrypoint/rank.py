@@ -211,10 +211,8 @@ def _frames(thread: int) -> list[tuple[str, int, str]]:
 
 
 def _recorded() -> dict[str, Any]:
-    """How many collectives each process group has begun and done, by torch's flight recorder.
-
-    NCCL and gloo have a recorder each, and one group may use both (torch 2.11 on an H100, 2026-11-26).
-    """
+    """How many collectives each process group has begun and done, by torch's flight recorder; NCCL and gloo
+    have one each, and a group may use both (torch 2.11 on an H100, 2026-11-26)."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
     found: dict[str, Any] = {}
     names = [name for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json") if hasattr(c10d, name)]

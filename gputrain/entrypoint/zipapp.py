@@ -28,11 +28,7 @@ _COMMENT = re.compile(rb"(?m)^ *#.*$")
 
 @functools.lru_cache(maxsize=None)
 def build() -> bytes:
-    """The zipapp's bytes: the same for the same gputrain, whenever and from whichever folder it is built.
-
-    >>> build() == build()
-    True
-    """
+    """The zipapp's bytes: the same for the same gputrain, whenever and from whichever folder it is built."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in _members():
@@ -66,13 +62,7 @@ def startup() -> str:
 
 
 def loader() -> str:
-    """The program of a container's ``python3 -c``: the client to Google and the loader in one text.
-
-    It stands in the image's own folder, which may hold anything.
-
-    >>> compile(loader(), "loader", "exec") is not None
-    True
-    """
+    """The program of a container's ``python3 -c``: the client to Google and the loader in one text."""
     text = (_read("entrypoint/cloud.py") + _read("keeper/loader.py")).decode()
     text = re.sub(r"^(?:#|from __future__ |from gputrain).*\n", "", text, flags=re.MULTILINE)
     return f"from __future__ import annotations\n{ASIDE.rstrip()}\n{text}"

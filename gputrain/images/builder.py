@@ -68,13 +68,8 @@ class BuiltImage(TableDisplay):
 
 @attrs.define(kw_only=True, eq=False)
 class ImageBuilder:
-    """Where a project's images are built and kept.
-
-    Args:
-        access: whose project.
-        repository: where images are pushed to.
-        bucket: what is to be built travels through it, and the builds' logs come back.
-        region: where Cloud Build runs.
+    """Where a project's images are built and kept. What is to be built goes through the bucket to a region's
+    Cloud Build, and its log comes back there.
     """
 
     access: GoogleClient
@@ -83,12 +78,7 @@ class ImageBuilder:
     region: str
 
     def find(self, image: Image) -> BuiltImage:
-        """The image, built or not; nothing is made. One read.
-
-        Raises:
-            SpecError: what goes in is not there, or cannot travel.
-            AccessError, TransientError: as the registry answers.
-        """
+        """The image, built or not; nothing is made. One read."""
         return self._asked(image)[1]
 
     def build(
@@ -104,7 +94,6 @@ class ImageBuilder:
 
         Raises:
             RequestError: the build failed, with the last lines of its log.
-            SpecError, AccessError, TransientError: as for `find`.
         """
         made, found = self._asked(image)
         if found.digest:
@@ -144,11 +133,7 @@ _KEPT_LINES = 20
 
 
 def _run_engine(access: GoogleClient, program: str, recipe: Recipe, name: str, on_line: OnLine) -> None:
-    """Build and push an image with docker or podman.
-
-    What the engine pulls, it pulls as this machine's user; it pushes with our token, which lies in a file of
-    ours alone while it does.
-    """
+    """Build and push with docker or podman: it pulls as this machine's user, and pushes with our token."""
     found = shutil.which(program)
     if found is None:
         fix = f"install {program}, or leave builder out: Cloud Build needs nothing here"
@@ -174,10 +159,8 @@ def _run_engine(access: GoogleClient, program: str, recipe: Recipe, name: str, o
 
 
 def _engine_of(folder: str) -> dict[str, str]:
-    """Bring into another folder of settings which engine docker speaks to; what to add to them.
-
-    colima, Docker Desktop and a rootless docker are contexts: the engine that has built is to push.
-    Source: docs.docker.com/engine/manage-resources/contexts and `docker context inspect`, read 2026-11-23.
+    """Bring into another folder of settings which engine docker speaks to (colima, Docker Desktop and a
+    rootless docker are contexts); what to add to them. Source: docs.docker.com, contexts, read 2026-11-23.
     """
     own = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
     with contextlib.suppress(OSError, shutil.Error):
@@ -221,12 +204,7 @@ def _run_cloud_build(
     name: str,
     on_line: Callable[[str], None],
 ) -> None:
-    """Build and push an image; a build of the same that lives already is watched instead.
-
-    Raises:
-        RequestError: it failed, with the end of its log.
-        AccessError, TransientError: as the services answer.
-    """
+    """Build and push an image; a build of the same that lives already is watched instead."""
     mark = hashlib.sha256(name.encode()).hexdigest()[:40]  # the name tells content and repository
     wanted = f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})'
     params = {"filter": wanted, "pageSize": 1}

@@ -42,12 +42,7 @@ class Recipe:
 
 
 def recipe(image: Image) -> Recipe:
-    """The recipe of an image.
-
-    Raises:
-        SpecError: the Dockerfile is not there, it or a requirement holds a credential, or something in its
-            context cannot travel.
-    """
+    """The recipe of an image. Raises SpecError where what goes in is not there, or may not travel."""
     if image.dockerfile is None:
         base = str(image.base)
         text = _ON_A_BASE.format(base=base) if image.requirements else f"FROM {base}\n"

@@ -34,11 +34,7 @@ class ImageRepository:
 
     @classmethod
     def parse(cls, text: str) -> ImageRepository:
-        """Read ``LOCATION-docker.pkg.dev/PROJECT/REPOSITORY``, with an image's name behind it or without.
-
-        Raises:
-            ValueError: it is not of that form.
-        """
+        """Read ``LOCATION-docker.pkg.dev/PROJECT/REPOSITORY[/NAME]``. Raises ValueError."""
         found = FORM.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r} is no repository of Artifact Registry")

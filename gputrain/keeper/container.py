@@ -76,10 +76,8 @@ def pull(call: Call, image: str, env: Mapping[str, str]) -> None:
 def words(
     image: str, python: str | None, argv: list[str], env: dict[str, str], root: str, home: str
 ) -> list[str]:
-    """The command that runs Python with ``argv`` in the image, ``env`` added to the image's own variables.
-
-    ``root`` is a folder that the container shares with this VM, ``home`` one below it for this attempt.
-    """
+    """The command that runs Python with ``argv`` in the image, ``env`` added to the image's own variables. It
+    shares the folder ``root`` with this VM; ``home`` is one below it."""
     path = os.path.join(home, "environment.json")
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(env, file)
@@ -94,8 +92,7 @@ def as_it_is(image: str, own: Any, values: Mapping[str, str], names: Sequence[st
     """The command that runs the image's own entry point; the node agent stays outside, and runs this.
 
     Args:
-        own: ``entrypoint`` and ``args`` in place of the image's.
-        values: variables for the container alone. None is secret; docker would take some for its own.
+        values: variables for the container alone, none of them secret; docker would take some for its own.
         names: variables that it gets of the agent's environment: secrets are read there.
     """
     entrypoint = list(own["entrypoint"])
@@ -140,11 +137,7 @@ HINT = (
 
 
 def prepare(call: Call, data: str | None, say: Callable[..., Any]) -> None:
-    """Have a docker that gives GPUs to containers. Raises Failed, and as ``call``.
-
-    Args:
-        data: a folder on local SSD; None where there is none.
-    """
+    """Have a docker that gives GPUs to containers, and keeps what it has in `data`, if any. Raises Failed."""
     has_docker = shutil.which("docker") is not None
     if data is not None:
         _move(call, os.path.join(data, "engine"), has_docker)

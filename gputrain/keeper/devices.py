@@ -64,11 +64,7 @@ _PATIENT = ("timeout", "-s", "KILL", "300")
 
 
 def mount_local_ssds(call: Call, folder: str, say: Callable[..., Any]) -> bool:
-    """Mount the local SSDs at a folder; whether there were any that could be.
-
-    What lies on an unused one belongs to no job: a VM is made for one job, and boots for it once.
-    Raises as ``call``; ``say`` takes news, and how severe they are.
-    """
+    """Mount the local SSDs at a folder; whether there were any. What lies on an unused one is no job's."""
     named = [path for name in LOCAL_SSDS for path in glob.glob(name)]
     found = sorted(filter(_DISK.search, named), key=lambda path: int(path.rpartition("-")[2]))
     free = [path for path in found if _is_free(path)]
@@ -132,15 +128,7 @@ GPUS_EVERY_S = 2.0
 
 
 def wait_for_gpus(keeper: Keeper, wanted: int, wait_s: float) -> None:
-    """Wait until they are ready.
-
-    Args:
-        wanted: how many there should be.
-        wait_s: how long all of it may take.
-
-    Raises:
-        Failed: they are not, or are others.
-    """
+    """Wait until so many are ready. Raises Failed: they are not in time, or are others."""
     deadline = time.monotonic() + wait_s
     while True:
         lack = _lacking(keeper, wanted)

@@ -28,13 +28,7 @@ AGAIN_S = 10.0
 
 
 class Fence:
-    """The record of one job, as one attempt's machine reads it.
-
-    Args:
-        bucket: that holds the record.
-        record: the record's name in it.
-        attempt: the id of the attempt that this machine was made for.
-    """
+    """The record of one job, by its name in a bucket, as the machine of one attempt reads it."""
 
     def __init__(self, bucket: Bucket, record: str, attempt: str) -> None:
         self._bucket, self._record, self._attempt = bucket, record, attempt

@@ -102,13 +102,8 @@ class Site:
 
 
 class Rules:
-    """When the processes of one attempt are asked to stop, and when they are killed: no clock, no process.
-
-    Args:
-        deadline: when its time is over, on the clock that `at` is asked with.
-        over: the reason to stop then.
-        patience_s: how long those who were asked may take; then they are killed.
-    """
+    """When the processes of one attempt are asked to stop, `over` being the reason at its deadline, and when
+    they are killed, `patience_s` after that: no clock, no process."""
 
     def __init__(self, deadline: float, over: str, patience_s: float) -> None:
         self.stop = ""
@@ -117,12 +112,7 @@ class Rules:
         self._kill_at = _NEVER
 
     def at(self, now: float, reason: str = "", leave_by: float = _NEVER) -> str:
-        """What to do now.
-
-        Args:
-            reason: why the job should stop; empty: it should not. `SUPERSEDED` gives no time.
-            leave_by: when the rest has to go, since some have gone.
-        """
+        """What to do now: `reason` says why the job should stop, `leave_by` when the rest has to go."""
         if reason == status.SUPERSEDED and self.stop != status.SUPERSEDED:
             self.stop, self._kill_at = status.SUPERSEDED, now
         if not self.stop:
@@ -235,10 +225,8 @@ class Keeper:
         return not self.rules.stop
 
     def until(self, is_so: Callable[[], bool], *others: int) -> None:
-        """Let time pass until something is so; a stop reaches the agents, and these others.
-
-        Raises Stopped where a stop came first, and none of them runs.
-        """
+        """Let time pass until something is so; a stop reaches the agents, and these others. Raises Stopped
+        where a stop came first, and none of them runs."""
         while not is_so():
             running = self._running([*self._agents, *others])
             is_starting = self.document["phase"] == status.STARTING
@@ -294,10 +282,8 @@ class Keeper:
         self, argv: Sequence[str], env: Mapping[str, str] = os.environ, given: bytes = b"",
         within_s: float = _NEVER,
     ) -> tuple[int, str]:  # fmt: skip
-        """Run a program that a stop reaches as well: its exit code, and what it wrote. Raises as `until`.
-
-        One that has not ended by then is killed and left behind, dead or not.
-        """
+        """Run a program that a stop reaches as well: its exit code, and what it wrote. Raises as `until`. One
+        that has not ended by then is killed and left behind."""
         import tempfile  # half of what a keeper of this machine would load, and that one calls nothing
 
         read, write = os.pipe()

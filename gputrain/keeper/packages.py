@@ -82,16 +82,11 @@ class Environment:
 
 
 def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
-    """The environment that has the requirements; the same ones of the same Python are installed once.
+    """The environment in a folder that has the requirements; the same ones of one Python are installed once.
+    Raises Unmet, or OSError.
 
     Args:
-        requirements: pip's words for them.
-        folder: where environments lie.
         outer: where what is installed lies, in its order; this Python's own by default.
-
-    Raises:
-        Unmet: pip could not install them, or they contradict what is kept.
-        OSError: the folder cannot be written.
     """
     import fcntl  # not on Windows, where `Local` says so itself
 

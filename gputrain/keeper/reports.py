@@ -273,13 +273,10 @@ class NodeReports:
             time.sleep(0.1)
 
     def result(self) -> Any:
-        """The agent's result: its file, or its last line where ranks removed that; None: nothing."""
-        head, _, text = self.log.last.partition(contract.RESULT_MARKER.encode())
+        """The agent's result; None: it has left none."""
         path = os.path.join(self.results, contract.RESULT_FILE.format(node_rank=self.rank))
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            head, text = b"", file.read()
-        with contextlib.suppress(ValueError):
-            return None if head else json.loads(text)
+        with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
+            return json.load(file)
         return None
 
     def _fault(self, what: str, do: Callable[..., Any], *args: Any) -> Exception | None:
