@@ -43,29 +43,48 @@ class Cloud:
     ``compute``, ``vertex`` and ``storage`` hold what exists in each service; ``compute.settings`` and
     ``vertex.settings`` say how long things take and decide what Google does not document.
 
-    Example:
-        >>> from google.cloud import compute_v1
-        >>> import gputrain_emulator
-        >>> with gputrain_emulator.start() as cloud:
-        ...     options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
-        ...     client = compute_v1.ZonesClient(**options)
-        ...     client.get(project=cloud.project, zone="us-central1-a").status
-        'UP'
+    Args:
+        project: the project that exists from the start; ``cloud.add_project`` makes more.
+        wall_clock: let time pass by itself; otherwise only ``cloud.clock.advance`` (and a waiting client)
+            moves it. None: as ``live`` says.
+        live: run startup scripts and container commands as real processes of this machine
+            (``gputrain_emulator.live``), by the wall's clock; it then takes its own tokens only.
+        allow_unconfined: in live mode, run replicas as ordinary processes where the kernel gives no
+            namespaces to confine them.
+        userland: in live mode, the image that virtual machines boot (``gputrain_emulator.live.USERLAND``).
+        host: a loopback address; anything else raises ValueError.
+        port: TCP port, 0 for a free one.
+        rate_limits: enforce Google's requests per minute.
+        anonymous: take requests without a token, as gcloud sends them when its credentials are switched off.
+        polls_move_clock: whoever looks a second time at an operation, an instance or a job that is under way
+            moves a standing clock on to what happens next, as a client does that waits.
+
+    Raises:
+        ValueError: the address is no loopback's, something is asked of a live mode that is off, or live mode
+            cannot be had here or by a standing clock.
+        OSError: the port is not free.
     """
 
     def __init__(
         self,
         *,
-        project: str,
-        wall_clock: bool,
-        host: str,
-        port: int,
-        rate_limits: bool,
-        anonymous: bool,
+        project: str = "my-project",
+        wall_clock: bool | None = None,
+        live: bool = False,
+        allow_unconfined: bool = False,
+        userland: str = "",
+        host: str = "127.0.0.1",
+        port: int = 0,
+        rate_limits: bool = True,
+        anonymous: bool = True,
         polls_move_clock: bool = False,
     ) -> None:
+        if (userland or allow_unconfined) and not live:
+            raise ValueError("userland and allow_unconfined are for guests that run: they need live mode too")
+        if live and wall_clock is False:
+            raise ValueError("live guests take real time: live mode cannot have a frozen clock")
         require_loopback(host)
-        self.clock = Clock(wall=wall_clock)
+        self.clock = Clock(wall=live if wall_clock is None else wall_clock)
         self.world = World(clock=self.clock, rate_limits=rate_limits, anonymous=anonymous)
         self.project = self.world.add_project(project).id
         self.compute = self.world.part(Compute)
@@ -77,6 +96,14 @@ class Cloud:
         self.endpoints = Endpoints(self.server.url)
         self.owner = self.world.callers.add(f"owner@{project}.example.com")
         self.server.start()
+        if live:
+            from gputrain_emulator.live import LiveMode
+
+            try:
+                self.attach(LiveMode(self.world, allow_unconfined=allow_unconfined, userland=userland))
+            except (OSError, ValueError):
+                self.close()
+                raise
 
     def __enter__(self) -> Cloud:
         return self

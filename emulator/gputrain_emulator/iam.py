@@ -21,61 +21,39 @@ from gputrain_emulator.world import Accounts, Project, api_disabled, unknown_pro
 
 MAX_PERMISSIONS = 100
 _TEST = "iam.TestIamPermissionsRequest"
+_GET = "resourcemanager.projects.get"
+_CREATED = zulu_time(EPOCH - 90 * 24 * 3600)
 
 RESOURCE_MANAGER = Service(name="cloudresourcemanager", style=Style.PLATFORM)
 IAM = Service(name="iam", style=Style.PLATFORM)
 SECRETS = Service(name="secretmanager", style=Style.PLATFORM)
 
 
-@RESOURCE_MANAGER.route(
-    "GET",
-    "/v1/projects/{project}",
-    "cloudresourcemanager.projects.get",
-    permission="resourcemanager.projects.get",
-)
+@RESOURCE_MANAGER.route("GET", "/v1/projects/{project}", "cloudresourcemanager.projects.get", permission=_GET)
 def get_v1(call: Call) -> dict[str, Any]:
     project = call.owner
-    return {
-        "projectNumber": project.number,
-        "projectId": project.id,
-        "lifecycleState": "ACTIVE",
-        "name": project.id,
-        "createTime": _created(),
-        **({"labels": dict(project.labels)} if project.labels else {}),
-    }
+    names = {"projectNumber": project.number, "projectId": project.id, "name": project.id}
+    return {**names, "lifecycleState": "ACTIVE", "createTime": _CREATED}
 
 
 @RESOURCE_MANAGER.route(
-    "GET",
-    "/v3/projects/{project}",
-    "cloudresourcemanager.projects.get.v3",
-    permission="resourcemanager.projects.get",
+    "GET", "/v3/projects/{project}", "cloudresourcemanager.projects.get.v3", permission=_GET
 )
 def get_v3(call: Call) -> dict[str, Any]:
     project = call.owner
-    return {
-        "name": f"projects/{project.number}",
-        "projectId": project.id,
-        "displayName": project.id,
-        "state": "ACTIVE",
-        "createTime": _created(),
-        "etag": f'W/"{zlib.crc32(project.id.encode()):x}"',
-        **({"labels": dict(project.labels)} if project.labels else {}),
-    }
+    names = {"name": f"projects/{project.number}", "projectId": project.id, "displayName": project.id}
+    return {**names, "state": "ACTIVE", "createTime": _CREATED, "etag": 'W/"1"'}
 
 
 @RESOURCE_MANAGER.route(
-    "POST",
-    "/v1/projects/{project}:testIamPermissions",
-    "cloudresourcemanager.projects.testIamPermissions",
-    permission="-",
-    body=_TEST,
-)
+    "POST", "/v1/projects/{project}:testIamPermissions",
+    "cloudresourcemanager.projects.testIamPermissions", permission="-", body=_TEST,
+)  # fmt: skip
 @RESOURCE_MANAGER.route(
     "POST", "/v3/projects/{project}:testIamPermissions",
     "cloudresourcemanager.projects.testIamPermissions.v3", permission="-", body=_TEST,
 )  # fmt: skip
-def test_permissions(call: Call) -> dict[str, Any]:
+def test_permissions(call: Call) -> Any:
     """Those of the asked ones that the caller has."""
     asked = call.body.get("permissions", [])
     if not asked or len(asked) > MAX_PERMISSIONS:
@@ -104,16 +82,12 @@ def get_account(call: Call) -> dict[str, Any]:
 
 
 @IAM.route(
-    "POST",
-    "/v1/projects/{owner}/serviceAccounts/{account}:testIamPermissions",
-    "iam.serviceAccounts.testIamPermissions",
-    permission="-",
-    body=_TEST,
-)
-def test_account(call: Call) -> dict[str, Any]:
+    "POST", "/v1/projects/{owner}/serviceAccounts/{account}:testIamPermissions",
+    "iam.serviceAccounts.testIamPermissions", permission="-", body=_TEST,
+)  # fmt: skip
+def test_account(call: Call) -> Any:
     _account(call)
-    held: dict[str, Any] = test_permissions(call)
-    return held
+    return test_permissions(call)
 
 
 @SECRETS.route(
@@ -148,10 +122,6 @@ def _account(call: Call) -> tuple[str, Project]:
         detail = error_info("ACCOUNT_NOT_FOUND", "iam.googleapis.com", resource=full)
         raise ApiError(404, f"Unknown service account: {email}", details=[detail])
     return email, project
-
-
-def _created() -> str:
-    return zulu_time(EPOCH - 90 * 24 * 3600)
 
 
 SERVICES = (RESOURCE_MANAGER, IAM, SECRETS)

@@ -50,7 +50,6 @@ class Project:
     number: str
     apis: set[str] = field(default_factory=lambda: set(DEFAULT_APIS))
     """Short names of the services that are enabled."""
-    labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)

@@ -59,8 +59,8 @@ def run(cloud: Cloud, **container: Any) -> State:
     pool["container_spec"] = {"image_uri": IMAGE, **container}
     job_id = create(cloud, client_of(cloud), a_job(pool)).name.rpartition("/")[2]
     job = cloud.world.part(Vertex).jobs[job_id]
-    assert cloud.clock.wait_for(lambda: job.life.ended is not None, 60)
-    return job.life.state
+    assert cloud.clock.wait_for(lambda: job.ended is not None, 60)
+    return job.state
 
 
 def asked(calls: Path, word: str) -> list[list[str]]:

@@ -26,7 +26,7 @@ def submit(cloud: Cloud, *pools: tuple[int, str], env: dict[str, str] | None = N
 
 
 def ends(cloud: Cloud, job: Job, *states: State) -> bool:
-    return until(cloud, lambda: job.life.state in states)
+    return until(cloud, lambda: job.state in states)
 
 
 def lines(cloud: Cloud, job: Job, task: str = "") -> list[Any]:

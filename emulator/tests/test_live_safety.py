@@ -17,7 +17,7 @@ import requests
 import gputrain_emulator
 from emulator.tests.live_guests import until
 from gputrain_emulator import Cloud
-from gputrain_emulator.live import replica
+from gputrain_emulator.live import job as live_job
 from gputrain_emulator.vertex import Settings, Vertex
 
 IMAGE = "projects/debian-cloud/global/images/family/debian-12"
@@ -116,7 +116,7 @@ def test_a_token_and_an_address_that_holds_it_let_in(live: Cloud) -> None:
 
 
 def test_without_walls_nothing_runs_unless_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica, "why_no_walls", lambda: "the kernel refuses namespaces")
+    monkeypatch.setattr(live_job, "why_no_walls", lambda: "the kernel refuses namespaces")
     made = [sys.executable, "-c", "import tempfile; print('made', tempfile.mkdtemp(), flush=True)"]
     pool = {**POOL, "containerSpec": {**POOL["containerSpec"], "command": made}}
     for allowed in (False, True):
@@ -126,7 +126,7 @@ def test_without_walls_nothing_runs_unless_it_was_asked_for(monkeypatch: pytest.
             body = {"displayName": "job", "jobSpec": {"workerPoolSpecs": [pool]}}
             post(cloud, JOBS, body, Authorization=f"Bearer {token}")
             (job,) = cloud.world.part(Vertex).jobs.values()
-            assert until(cloud, lambda job=job: job.life.ended is not None)
+            assert until(cloud, lambda job=job: job.ended is not None)
             body = {"resourceNames": [f"projects/{cloud.project}"]}
             told = post(cloud, "/v2/entries:list", body, Authorization=f"Bearer {token}").text
         folders = re.findall(r'"made (/[^"]+)"', told)

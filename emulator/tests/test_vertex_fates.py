@@ -12,7 +12,7 @@ from google.cloud.aiplatform_v1.types import JobState
 
 from emulator.tests.vertex_jobs import REGION, a_job, a_pool, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.vertex import Fate, State, Vertex
+from gputrain_emulator.vertex import Fate, State, Vertex, states
 
 L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 
@@ -54,11 +54,12 @@ def test_v02_what_fits_the_limit_but_not_the_rest_waits_in_line(
 def test_v12_v15_v16_memory_internal_and_image_errors_say_what_google_says(
     cloud: Cloud, client: Any, vertex: Vertex
 ) -> None:
-    vertex.set_fate(Fate(exits=(137,)), display_name="memory")
-    vertex.set_fate(Fate(run_s=float("inf")), display_name="internal")
-    names = {name: create(cloud, client, a_job(name=name)).name for name in ("memory", "internal", "image")}
-    denied = vertex.jobs[names["image"].rpartition("/")[2]].life.endings.image_denied("projects/p/repo")
-    vertex.put(names["image"], State.FAILED, denied)
+    fates = {"memory": Fate(exits=(137,)), "internal": Fate(run_s=float("inf")), "image": Fate()}
+    names = {}
+    for name, fate in fates.items():
+        vertex.set_fate(fate)
+        names[name] = create(cloud, client, a_job(name=name)).name
+    vertex.put(names["image"], State.FAILED, states.image_denied("projects/p/repo"))
     for _ in range(3):
         cloud.clock.advance(100)
         vertex.fail_internally(names["internal"])

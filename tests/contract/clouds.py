@@ -108,7 +108,7 @@ class VertexRoad(CloudRoad):
     def preempt(self, _job):
         for one in list(self.cloud.vertex.jobs.values()):
             # new machines take longer than a look, as Google's do
-            one.life.settings = replace(one.life.settings, provision_s=3.0)
+            one.settings = replace(one.settings, provision_s=3.0)
             self.cloud.vertex.preempt(one)
 
     def exhaust(self, place):

@@ -52,7 +52,7 @@ class Bystanders:
         """What is not as it was."""
         there = {vm.name for vm in self.cloud.compute.vms.values() if vm.status == "RUNNING"}
         found = [name for name in self.names if name not in there]
-        found += [job.id for job in self.cloud.vertex.jobs.values() if is_theirs(job) and job.life.ended]
+        found += [job.id for job in self.cloud.vertex.jobs.values() if is_theirs(job) and job.ended]
         for (bucket, name), body in OBJECTS.items():
             named = name.format(job=self.job_id)
             objects = self.cloud.storage.objects

@@ -36,7 +36,7 @@ def _is_healthy(world, record):
     if attempt.option.backend != "compute":
         jobs = (job for job in world.cloud.vertex.jobs.values() if attempt.handle.endswith(f"/{job.id}"))
         guests = world.guests.by_job
-        return any(job.life.ended is None and job.id in guests and not guests[job.id].is_off for job in jobs)
+        return any(job.ended is None and job.id in guests and not guests[job.id].is_off for job in jobs)
     guests = {one.vm.name: one for one in world.guests.by_vm.values()}
     there = {vm.name for vm in world.cloud.compute.vms.values() if vm.status in ("STAGING", "RUNNING")}
     return all(

@@ -24,9 +24,9 @@ def billable(world, *, and_disks=False, and_queue=False):
     for job in world.cloud.vertex.jobs.values():
         labels = job.document.get("labels", {})
         is_ours = labels.get("gputrain-job") == world.job_id and not is_theirs(job)
-        if is_ours and job.life.ended is None:
+        if is_ours and job.ended is None:
             nonce = attempt_of(labels)
-            found.setdefault(nonce, []).append(f"{job.region}/{job.id} {job.life.state.name}")
+            found.setdefault(nonce, []).append(f"{job.region}/{job.id} {job.state.name}")
     return found
 
 

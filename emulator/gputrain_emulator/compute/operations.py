@@ -58,7 +58,8 @@ def begin(
         document["clientOperationId"] = request_id
     if group:
         document["operationGroupId"] = group
-    operation = compute.operations[f"{scope}/operations/{name}"] = Operation(scope=scope, document=document)
+    operation = Operation(scope=scope, document=document)
+    compute.operations[operation.path] = operation
     return operation
 
 
@@ -98,15 +99,7 @@ def end(compute: Compute, operation: Operation, error: OperationError | None = N
     operation.document.update(status="DONE", progress=100, endTime=compute_time(world.clock.now()))
     if error is not None:
         operation.document.update(error.fields)
-    for action in operation.at_end:
-        action(operation)
-    key = f"{operation.scope}/operations/{operation.name}"
-    world.clock.after(compute.settings.operation_retention_s, functools.partial(_forget, compute, key))
     world.clock.changed()
-
-
-def _forget(compute: Compute, key: str) -> None:
-    compute.operations.pop(key, None)
 
 
 def system(
@@ -144,18 +137,13 @@ def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mu
             if request_id and (not _UUID.fullmatch(request_id) or request_id == _NIL):
                 raise refusals.invalid("requestId", request_id, "Must be a valid non-zero UUID.")
             key = (call.path, method_id, request_id)
-            seen = compute.request_ids.get(key) if request_id else None
+            since, operation = compute.request_ids.get(key, (0.0, None))
             now = call.world.clock.now()
-            if seen is not None and now - seen[0] < compute.settings.request_id_window_s:
-                return (
-                    dict(compute.operations[seen[1]].document) if seen[1] in compute.operations else seen[2]
-                )
-            operation = handler(call)
-            document = dict(operation.document)
-            if request_id:
-                kept = (now, f"{operation.scope}/operations/{operation.name}", document)
-                compute.request_ids[key] = kept
-            return document
+            if operation is None or now - since >= compute.settings.request_id_window_s:
+                operation = handler(call)
+                if request_id:
+                    compute.request_ids[key] = now, operation
+            return dict(operation.document)
 
         return handler
 

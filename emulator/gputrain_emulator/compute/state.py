@@ -40,8 +40,6 @@ class Settings:
     request_id_window_s: float = 3600.0
     """How long a ``requestId`` is remembered. Google promises nothing for Compute;
     AIP-155 says 60 minutes."""
-    operation_retention_s: float = 14 * 86400.0
-    """How long a finished operation can be read (unverified)."""
     wait_s: float = 120.0
     """How long ``operations.wait`` waits."""
     list_lag_s: float = 0.0
@@ -194,16 +192,15 @@ class Vm:
 
 @dataclass(kw_only=True)
 class Operation:
-    """One operation and what waits for its end."""
+    """One operation."""
 
     scope: str
     """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global``."""
     document: dict[str, Any]
-    at_end: list[Callable[[Operation], None]] = field(default_factory=list)
 
     @property
-    def name(self) -> str:
-        return str(self.document["name"])
+    def path(self) -> str:
+        return f"{self.scope}/operations/{self.document['name']}"
 
     @property
     def done(self) -> bool:
@@ -225,7 +222,7 @@ class Compute:
         self.held_names: dict[VmKey, float] = {}
         """Names of failed creates, and until when they are taken."""
         self.operations: dict[str, Operation] = {}
-        self.request_ids: dict[tuple[str, str, str], tuple[float, str, dict[str, Any]]] = {}
+        self.request_ids: dict[tuple[str, str, str], tuple[float, Operation]] = {}
         self.stock: dict[tuple[str, str], int] = {}
         """Free VMs by (zone, machine or accelerator type); what is missing is plentiful."""
         self.offers: dict[tuple[str, str], bool] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,8 +18,7 @@ from gputrain_emulator.live.job import LiveJob
 from gputrain_emulator.live.network import Network
 from gputrain_emulator.live.standin import StandIn
 from gputrain_emulator.live.userland import Userland, why_no_userland
-from gputrain_emulator.live.vm import Computer, LiveVm
-from gputrain_emulator.metadata import Metadata
+from gputrain_emulator.live.vm import LiveVm
 from gputrain_emulator.runtime import Runtime
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Job, Vertex
@@ -162,21 +160,12 @@ class LiveMode(Runtime):
         remove(live.folder)
 
     def _new_vm(self, vm: Vm) -> LiveVm:
-        return LiveVm(
-            self._compute,
-            vm,
-            folder=self.folder / f"vm-{vm.resource['id']}",
-            computer=lambda metadata, hosts: self._new_computer(vm, metadata, hosts),
-            hosts_changed=self._write_hosts,
-        )
-
-    def _new_computer(self, vm: Vm, metadata: Metadata, hosts: Path) -> Computer:
         shared: dict[str, Any] = {
-            "vm": vm, "folder": hosts.parent, "hosts": hosts, "metadata": metadata, "buckets": self._buckets,
-            "environment": self._environment(),
+            "compute": self._compute, "vm": vm, "folder": self.folder / f"vm-{vm.resource['id']}",
+            "buckets": self._buckets, "environment": self._environment(), "hosts_changed": self._write_hosts,
         }  # fmt: skip
         if self._network is None:
-            return StandIn(world=self.world, **shared)
+            return StandIn(**shared)
         shown = [urlsplit(self.world.base_url).netloc, *(f"{ip}:80" for ip in self.hosts.values())]
         return Userland(image=self.userland, network=self._network, shown=shown, **shared)
 
@@ -188,12 +177,12 @@ class LiveMode(Runtime):
         """Every machine finds every other by its internal DNS name, and its own metadata server."""
         shared = "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in self.hosts.items())
         for live in self.vms.values():
-            if address := live.computer.address:
+            if address := live.address:
                 full = vm_metadata.hostname(live.vm.resource, live.vm.project)
                 name = live.vm.name
                 shared += f"{address} {full} {name}.c.{live.vm.project}.internal {name}\n"
         for live in self.vms.values():
-            address = live.computer.metadata_address
+            address = live.metadata_address
             own = f"{address} metadata.google.internal metadata\n" if address else ""
             live.hosts.write_text(shared + own)
 

@@ -13,20 +13,19 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from gputrain_emulator.compute.state import Vm
 from gputrain_emulator.live import gcsfuse, podman, standins
-from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
 from gputrain_emulator.live.guest_process import FOLDER, GuestError
 from gputrain_emulator.live.local_ssd import LocalSsds
 from gputrain_emulator.live.machine_boot import Boot
 from gputrain_emulator.live.network import METADATA, PLACES, Network, Plug
-from gputrain_emulator.metadata import Metadata, MetadataServer
+from gputrain_emulator.live.vm import LiveVm
+from gputrain_emulator.metadata import MetadataServer
 
 USERLAND = "local/gce-vm:1"
 """The image that `make engine` makes of Debian's packages."""
@@ -64,49 +63,37 @@ def why_no_userland(image: str) -> str | None:
     return None if done.returncode == 0 else f"there is no image {image} here (`make engine` makes it)"
 
 
-@dataclass(kw_only=True, eq=False)
-class Userland:
-    """The computer behind one instance."""
+class Userland(LiveVm):
+    """The machine behind one instance, in a container.
 
-    vm: Vm
-    image: str
-    """What it boots, an image of this computer's Podman."""
-    folder: Path
-    """Its own, of this computer."""
-    hosts: Path
-    metadata: Metadata
-    network: Network
-    shown: Sequence[str]
-    """Addresses of this computer, with their ports, that are found inside too: the emulated services'."""
-    buckets: GcsFolder
-    environment: Mapping[str, str]
-    """What every unit sees."""
-    metadata_address: str = METADATA
+    Args:
+        image: what it boots, an image of this computer's Podman.
+        shown: addresses and ports of this computer that are found inside too: the emulated services.
+    """
+
+    metadata_address = METADATA
     _plug: Plug | None = None
     _server: MetadataServer | None = None
     _undertaker: subprocess.Popen[bytes] | None = None
     _disks: LocalSsds | None = None
 
-    def __post_init__(self) -> None:
+    def __init__(self, *, image: str, network: Network, shown: Sequence[str], **shared: Any) -> None:
+        super().__init__(**shared)
+        self.image, self.network, self.shown = image, network, shown
         self.name = f"gputrain-emulator-{os.getpid()}-{self.vm.resource['id']}"
 
     @property
     def address(self) -> str:
-        """That of its first interface."""
         return str(self.vm.resource["networkInterfaces"][0]["networkIP"])
 
-    def power_on(self) -> None:
-        """Nothing before it boots."""
-
     def boot(self) -> Boot:
-        """Start it. Raises GuestError where the engine refuses, OSError where the kernel does."""
         if self._undertaker is None:
-            self.close()  # what an attempt before this one has left
+            self.release()  # what an attempt before this one has left
             self._create()
         return Boot(self.name, self.folder / "pid", self._command("start", "--attach", self.name))
 
-    def close(self) -> None:
-        """Remove it with its disk; it is off."""
+    def release(self) -> None:
+        """Remove it with its disk."""
         if self._undertaker is not None:
             self._undertaker.communicate()
         if self._server is not None:

@@ -75,7 +75,19 @@ def environment(
             "AIP_TENSORBOARD_LOG_DIR": f"{base}/logs/",
         }
     if len(places) > 1:
-        found |= _of_many(places, mine, pools, names, legacy)
+        tensorflow = {
+            "cluster": {TF_ROLES[pool]: list(hosts) for pool, hosts in pools.items()},
+            "task": {"type": TF_ROLES[mine.pool], "index": mine.index, "cloud": ""},
+            "environment": "cloud",
+            "job": legacy,
+        }
+        found |= {
+            "TF_CONFIG": json.dumps(tensorflow),
+            "RANK": str([place.task for place in places].index(mine.task)),
+            "WORLD_SIZE": str(len(places)),
+            "MASTER_ADDR": names[places[0].task],
+            "MASTER_PORT": str(MASTER_PORT),
+        }
     return found
 
 
@@ -97,34 +109,3 @@ def expanded(rows: Sequence[Mapping[str, str]], service: Mapping[str, str]) -> d
 
 def _replaced(token: re.Match[str], known: Mapping[str, str]) -> str:
     return "$" if token[1] is None else known.get(token[1], token[0])
-
-
-def _of_many(
-    places: Sequence[Place],
-    mine: Place,
-    pools: Mapping[str, Sequence[str]],
-    names: Mapping[str, str],
-    legacy: str,
-) -> dict[str, str]:
-    """What only a job of several replicas has."""
-    tensorflow = {
-        "cluster": {TF_ROLES[pool]: list(hosts) for pool, hosts in pools.items()},
-        "task": {"type": TF_ROLES[mine.pool], "index": mine.index, "cloud": ""},
-        "environment": "cloud",
-        "job": legacy,
-    }
-    found = {
-        "TF_CONFIG": json.dumps(tensorflow),
-        "RANK": str([place.task for place in places].index(mine.task)),
-        "WORLD_SIZE": str(len(places)),
-        "MASTER_ADDR": names[places[0].task],
-        "MASTER_PORT": str(MASTER_PORT),
-    }
-    for place in places:
-        stem = place.service.upper().replace("-", "_")
-        found |= {
-            f"{stem}_SERVICE_HOST": place.address,
-            f"{stem}_SERVICE_PORT": str(TRAINING_PORT),
-            f"{stem}_PORT_TRAINING_PORT": str(MASTER_PORT),
-        }
-    return found

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gputrain_emulator.compute import lifecycle
 from gputrain_emulator.compute.state import Compute, Vm
 from gputrain_emulator.live import vm_metadata
+from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.guest_process import EXIT_REBOOT, Guest, GuestError
 from gputrain_emulator.live.machine_boot import Boot
 from gputrain_emulator.metadata import Account, Metadata
-
-
-class Computer(Protocol):
-    """What an instance runs on: a stand-in, or a userland of its own."""
-
-    @property
-    def address(self) -> str:
-        """Where other machines find it; "" before it is powered on."""
-
-    @property
-    def metadata_address(self) -> str:
-        """Where it finds its metadata server itself."""
-
-    def power_on(self) -> None:
-        """What has to be known before it boots. Called under the world's lock."""
-
-    def boot(self) -> Guest | Boot:
-        """Start it. Raises GuestError."""
-
-    def close(self) -> None:
-        """Remove it; it is off."""
 
 
 class _Session:
@@ -63,12 +44,13 @@ class _Session:
             self.guest.pull_the_plug()
 
 
-class LiveVm:
+class LiveVm(ABC):
     """The machine behind one instance. Public methods are called under the world's lock and do not block.
 
     Args:
-        folder: its own.
-        computer: makes what it runs on, of its metadata and the file that names all machines.
+        folder: its own; what lies in it outlives stops and reboots.
+        buckets: the folder that its buckets are.
+        environment: what every script sees beside the machine's own variables.
         hosts_changed: called when the machine's address becomes known.
     """
 
@@ -78,12 +60,12 @@ class LiveVm:
         vm: Vm,
         *,
         folder: Path,
-        computer: Callable[[Metadata, Path], Computer],
+        buckets: GcsFolder,
+        environment: Mapping[str, str],
         hosts_changed: Callable[[], None],
     ) -> None:
-        self.compute = compute
-        self.vm = vm
-        self.folder = folder
+        self.compute, self.vm, self.folder = compute, vm, folder
+        self.buckets, self.environment = buckets, environment
         self.hosts = folder / "hosts"
         self.seen: dict[str, Any] = {}
         self.metadata = Metadata(read=self._tree, accounts=self._accounts())
@@ -91,7 +73,27 @@ class LiveVm:
         self._session: _Session | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self.hosts.touch()
-        self.computer = computer(self.metadata, self.hosts)
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where other machines find it; "" before it is powered on."""
+
+    @property
+    def metadata_address(self) -> str:
+        """Where it finds its metadata server itself."""
+        return self.address
+
+    def prepare(self) -> None:  # noqa: B027 - one kind has nothing to do
+        """What has to be known before it boots. Called under the world's lock."""
+
+    @abstractmethod
+    def boot(self) -> Guest | Boot:
+        """Start it. Raises GuestError where it is refused, OSError where the kernel does so."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give up what it holds; it is off."""
 
     def power_on(self) -> None:
         """Boot; a machine that runs already keeps running."""
@@ -101,7 +103,7 @@ class LiveVm:
         self.seen = {}
         self._session = session = _Session()
         try:
-            self.computer.power_on()
+            self.prepare()
             self._hosts_changed()
         except OSError as error:
             session.trouble = error
@@ -136,7 +138,7 @@ class LiveVm:
         self.pull_the_plug()
         if self._session is not None and self._session.thread is not None:
             self._session.thread.join()
-        self.computer.close()
+        self.release()
 
     def _live(self, session: _Session, before: _Session | None) -> None:
         """Boot after boot, in a thread of its own, until the machine is off."""
@@ -146,7 +148,7 @@ class LiveVm:
             try:
                 if session.trouble is not None:
                     raise session.trouble
-                guest = self.computer.boot()
+                guest = self.boot()
             except (GuestError, OSError) as error:
                 self._print(f"gputrain emulator: this machine cannot be brought up: {error}\r\n")
                 break

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gputrain_emulator.vertex.service import SERVICE
 from gputrain_emulator.vertex.state import Job, Vertex
-from gputrain_emulator.vertex.states import Ending, Fate, OverQuota, Settings, State
+from gputrain_emulator.vertex.states import Ending, Fate, Settings, State
 
-__all__ = ["SERVICES", "Ending", "Fate", "Job", "OverQuota", "Settings", "State", "Vertex"]
+__all__ = ["SERVICES", "Ending", "Fate", "Job", "Settings", "State", "Vertex"]
 
 SERVICES = (SERVICE,)

@@ -15,7 +15,7 @@ from gputrain_emulator.call import Call
 from gputrain_emulator.errors import ApiError, bad_request
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import machines
-from gputrain_emulator.vertex.machines import Json
+from gputrain_emulator.vertex.machines import Json, seconds
 from gputrain_emulator.vertex.state import Vertex
 
 MAX_DISPLAY_NAME = 128
@@ -53,11 +53,6 @@ def listed(*faults: tuple[str, str]) -> ApiError:
 
 def precondition(message: str) -> ApiError:
     return ApiError(400, message, canonical="FAILED_PRECONDITION")
-
-
-def seconds(duration: str) -> float:
-    """Seconds of a duration as JSON has it, 0 where there is none."""
-    return float(duration.removesuffix("s") or 0)
 
 
 def check(call: Call, region: str) -> None:

@@ -24,6 +24,11 @@ def pools(spec: Json) -> list[Json]:
     return [pool for pool in spec.get("workerPoolSpecs", ()) if any(pool.values())]
 
 
+def seconds(duration: str) -> float:
+    """Seconds of a duration as JSON has it, 0 where there is none."""
+    return float(duration.removesuffix("s") or 0)
+
+
 def strategy(spec: Json) -> str:
     return str(spec.get("scheduling", {}).get("strategy", ""))
 

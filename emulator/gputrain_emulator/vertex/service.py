@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections import Counter
 from collections.abc import Callable
 
 from gputrain_emulator import messages, partial, query
@@ -12,14 +11,13 @@ from gputrain_emulator.call import Call
 from gputrain_emulator.clock import parse_time, zulu_time
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.query import ORDER, FilterError, Leaf, is_like
-from gputrain_emulator.quotas import Key
 from gputrain_emulator.rates import platform_rate_limited
 from gputrain_emulator.routes import Service
 from gputrain_emulator.vertex import machines, offers
-from gputrain_emulator.vertex.checks import check, listed, precondition, seconds
+from gputrain_emulator.vertex.checks import check, listed, precondition
 from gputrain_emulator.vertex.machines import Json
 from gputrain_emulator.vertex.state import Job, Vertex
-from gputrain_emulator.vertex.states import TERMINAL, Ask
+from gputrain_emulator.vertex.states import TERMINAL
 
 SERVICE = Service("aiplatform", Style.PLATFORM, is_tabled=True)
 
@@ -31,27 +29,10 @@ _NAME = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/customJobs/([^/]+))?")
 def create(call: Call) -> Json:
     vertex, region = call.world.part(Vertex), _region(call)
     _count_request(call, region)
-    spec = call.body.get("jobSpec", {})
-    if any("pythonPackageSpec" in pool for pool in spec.get("workerPoolSpecs", ())):
+    if any("pythonPackageSpec" in pool for pool in call.body.get("jobSpec", {}).get("workerPoolSpecs", ())):
         raise ApiError.unimplemented("aiplatform.customJobs.create with a pythonPackageSpec")
     check(call, region)
-    needs = tuple(
-        (Key(project=call.owner.id, metric=metric, region=region), float(amount))
-        for metric, amount in machines.needs(spec).items()
-    )
-    vertex.check_quota(needs)
-    count: Counter[str] = Counter()
-    for machine, replicas in machines.placed(spec):
-        count[machine["machineType"]] += replicas
-    job = vertex.create(
-        call.owner,
-        region,
-        _with_defaults(call.body),
-        _ask(spec),
-        caller=call.caller.email,
-        needs=needs,
-        machines=count,
-    )
+    job = vertex.create(call.owner, region, _with_defaults(call.body), caller=call.caller.email)
     return _shown(job, call.world.clock.now())
 
 
@@ -76,7 +57,7 @@ def list_jobs(call: Call) -> Json:
         job
         for job in reversed(call.world.part(Vertex).jobs.values())
         if (job.project, job.region) == (call.owner, region)
-        and not (call.stale_s and job.life.created > now - call.stale_s)
+        and not (call.stale_s and job.created > now - call.stale_s)
         and (not token or job.serial < int(token))
         and wanted(job)
     ]
@@ -89,9 +70,9 @@ def list_jobs(call: Call) -> Json:
 @SERVICE.method("aiplatform.customJobs.cancel", pool="aiplatform.requests")
 def cancel(call: Call) -> Json:
     vertex, job = call.world.part(Vertex), _job(call)
-    if job.life.state in TERMINAL:
+    if job.state in TERMINAL:
         if vertex.settings.refuse_cancel_of_ended:
-            raise precondition(f"The CustomJob {job.name} is in state {job.life.state.value}.")
+            raise precondition(f"The CustomJob {job.name} is in state {job.state.value}.")
         return {}
     call.world.ledger.write("cancel", job.name, caller=call.caller.email)
     vertex.cancel(job)
@@ -102,9 +83,9 @@ def cancel(call: Call) -> Json:
 def delete(call: Call) -> Json:
     vertex, job = call.world.part(Vertex), _job(call)
     _count_request(call, job.region)
-    if job.life.state not in TERMINAL:
+    if job.state not in TERMINAL:
         raise precondition(
-            f"The CustomJob {job.name} is in state {job.life.state.value}. Only jobs that have ended can be "
+            f"The CustomJob {job.name} is in state {job.state.value}. Only jobs that have ended can be "
             "deleted; cancel it first."
         )
     del vertex.jobs[job.id]
@@ -161,24 +142,6 @@ def _count_request(call: Call, region: str) -> None:
         raise platform_rate_limited("aiplatform", "aiplatform.requests", call.owner.number)
 
 
-def _ask(spec: Json) -> Ask:
-    scheduling, strategy = spec.get("scheduling", {}), machines.strategy(spec)
-    wait = scheduling.get("maxWaitDuration")
-    return Ask(
-        replicas=tuple(
-            f"workerpool{at}-{index}"
-            for at, pool in enumerate(spec["workerPoolSpecs"])
-            for index in range(int(pool.get("replicaCount", 0)))
-        ),
-        spot=strategy in ("SPOT", "LOW_COST"),
-        flex_start=strategy == "FLEX_START",
-        timeout_s=seconds(scheduling.get("timeout", "")) or None,
-        max_wait_s=None if wait is None else seconds(wait),
-        restart_job_on_worker_restart=scheduling.get("restartJobOnWorkerRestart", False),
-        disable_retries=scheduling.get("disableRetries", False),
-    )
-
-
 _OUTPUT_ONLY = ("name", "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris")
 
 
@@ -195,7 +158,7 @@ def _with_defaults(body: Json) -> Json:
 
 def _shown(job: Job, now: float) -> Json:
     """The CustomJob as a reader sees it at `now`."""
-    state, error = job.life.state.value, job.life.visible_error(now)
+    state, error = job.state.value, job.visible_error(now)
     shown = {"name": job.name, **job.document, "state": state}
     shown.update({name: zulu_time(when) for name, when in job.times().items()})
     if state == "JOB_STATE_RUNNING" and shown["jobSpec"].get("enableWebAccess"):
@@ -238,7 +201,7 @@ def _leaf(leaf: Leaf) -> Callable[[Job], bool]:
     if name == "labels":
         return lambda job: _label(leaf, job.document.get("labels", {}))
     if name == "state":
-        return lambda job: ORDER[leaf.operator](job.life.state.value, leaf.value)
+        return lambda job: ORDER[leaf.operator](job.state.value, leaf.value)
     if name == "displayName":
         return lambda job: _text(leaf, str(job.document["displayName"]))
     try:

@@ -10,22 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-CANCELLED = 1
 TRANSIENT_EXITS = frozenset({6, 134, 11, 139})  # Google restarts these as its own failures
-
-
-class OverQuota(Enum):
-    """What happens to a job that fits the limit but not what is left of it."""
-
-    QUEUE = "queue"
-    REFUSE = "refuse"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Times in seconds of the emulator's clock, and the open questions."""
 
-    over_quota: OverQuota = OverQuota.QUEUE
     provision_s: float = 90.0
     start_s: float = 5.0  # the code runs on the workers this long before the state says RUNNING
     run_s: float = 300.0
@@ -38,6 +29,7 @@ class Settings:
     spot_restarts: int = 6
     timeout_s: float = 7 * 24 * 3600.0
     max_wait_s: float = 24 * 3600.0
+    refuse_over_quota: bool = False  # what fits the limit but not what is left of it is queued otherwise
     refuse_cancel_of_ended: bool = False
 
 
@@ -49,61 +41,36 @@ class Ending:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Endings:
-    """The endings of one job."""
+CANCELED = Ending(code=1, message="CANCELED")
+INTERNAL = Ending(code=13, message="Internal error occurred for the current attempt")
 
-    project_number: str
-    job_id: str
-    region: str
 
-    def exited(self, replica: str, status: int, termination: str = "") -> Ending:
-        """A replica of the user's code left with a status other than 0."""
-        if status == 137:
-            return self.out_of_memory(replica)
-        reason = f"Termination reason: {termination}. \n" if termination else ""
-        return Ending(
-            code=3,
-            message=f"The replica {replica} exited with a non-zero status of {status}. {reason}{self._logs}",
-        )
+def exited(project_number: str, job_id: str, replica: str, status: int) -> Ending:
+    """A replica of the user's code left with a status other than 0."""
+    logs = (
+        "To find out more about why your job exited please check the logs: "
+        f"https://console.cloud.google.com/logs/viewer?project={project_number}"
+        f"&resource=ml_job%2Fjob_id%2F{job_id}&advancedFilter="
+        f"resource.type%3D%22ml_job%22%0Aresource.labels.job_id%3D%22{job_id}%22"
+    )
+    if status == 137:
+        return Ending(code=8, message=f"Replicas low on memory: {replica.rpartition('-')[0]}. {logs}")
+    return Ending(code=3, message=f"The replica {replica} exited with a non-zero status of {status}. {logs}")
 
-    def out_of_memory(self, replica: str) -> Ending:
-        pool = replica.rpartition("-")[0]
-        return Ending(code=8, message=f"Replicas low on memory: {pool}. {self._logs}")
 
-    def stockout(self) -> Ending:
-        return Ending(
-            code=8,
-            message=f"Resources are insufficient in region: {self.region}. "
-            "Please try a different region or use a different accelerator.",
-        )
+def stockout(region: str) -> Ending:
+    said = f"Resources are insufficient in region: {region}. "
+    return Ending(code=8, message=said + "Please try a different region or use a different accelerator.")
 
-    def internal(self) -> Ending:
-        return Ending(code=13, message="Internal error occurred for the current attempt")
 
-    def image_denied(self, repository: str) -> Ending:
-        return Ending(
-            code=7,
-            message='denied: Permission "artifactregistry.repositories.downloadArtifacts" denied on '
-            f'resource "{repository}" (or it may not exist)',
-        )
+def image_denied(repository: str) -> Ending:
+    denied = 'denied: Permission "artifactregistry.repositories.downloadArtifacts" denied on resource'
+    return Ending(code=7, message=f'{denied} "{repository}" (or it may not exist)')
 
-    def cancelled(self) -> Ending:
-        return Ending(code=CANCELLED, message="CANCELED")
 
-    def timed_out(self, timeout_s: float) -> Ending:
-        return Ending(
-            code=CANCELLED, message=f"The job was stopped: it ran for its timeout of {timeout_s:g} seconds."
-        )
-
-    @property
-    def _logs(self) -> str:
-        return (
-            "To find out more about why your job exited please check the logs: "
-            f"https://console.cloud.google.com/logs/viewer?project={self.project_number}"
-            f"&resource=ml_job%2Fjob_id%2F{self.job_id}&advancedFilter="
-            f"resource.type%3D%22ml_job%22%0Aresource.labels.job_id%3D%22{self.job_id}%22"
-        )
+def timed_out(timeout_s: float) -> Ending:
+    said = f"The job was stopped: it ran for its timeout of {timeout_s:g} seconds."
+    return Ending(code=1, message=said)
 
 
 class State(Enum):
@@ -128,6 +95,8 @@ TERMINAL = frozenset(
 
 
 class Phase(Enum):
+    """What a job waits for."""
+
     QUOTA = "quota"
     CAPACITY = "capacity"
     PROVISIONING = "provisioning"
@@ -145,27 +114,8 @@ class Fate:
     Args:
         exits: the statuses that the named replica leaves with, one for each try; the last one repeats.
         run_s: how long a try runs; None takes the settings' time, infinity runs until something happens.
-        provision_s: how long the machines take; None takes the settings' time.
-        ending: an error that comes instead of an exit, with the terminal state it leads to.
     """
 
     exits: tuple[int, ...] = (0,)
     replica: str = "workerpool0-0"
     run_s: float | None = None
-    provision_s: float | None = None
-    ending: Ending | None = None
-    state: State = State.FAILED
-    termination: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """The part of a job's spec that decides its life."""
-
-    replicas: tuple[str, ...]  # ("workerpool0-0", "workerpool1-0", ...); the first one is the primary
-    spot: bool = False
-    flex_start: bool = False
-    timeout_s: float | None = None
-    max_wait_s: float | None = None
-    restart_job_on_worker_restart: bool = False
-    disable_retries: bool = False

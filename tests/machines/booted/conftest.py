@@ -73,7 +73,7 @@ def inside(cloud):
 
     def say(*words):
         (machine,) = cloud.world.runtime.vms.values()
-        command = ["podman", "exec", machine.computer.name, *words]
+        command = ["podman", "exec", machine.name, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
 

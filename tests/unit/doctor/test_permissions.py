@@ -122,7 +122,7 @@ def living(cloud):
     return vms | {
         job.document["labels"]["gputrain-job"]
         for job in cloud.vertex.jobs.values()
-        if job.life.state.value in GOING
+        if job.state.value in GOING
     }
 
 

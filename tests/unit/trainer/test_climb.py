@@ -107,7 +107,7 @@ def test_ctrl_c_in_a_submit_leaves_nothing_and_says_so(cloud, trainer, script, n
         trainer(name).submit(script, **L4)
     cloud.clock.advance(600)
     assert not cloud.compute.vms
-    assert all(job.life.state.value == "JOB_STATE_CANCELLED" for job in cloud.vertex.jobs.values())
+    assert all(job.state.value == "JOB_STATE_CANCELLED" for job in cloud.vertex.jobs.values())
     assert trainer(name).jobs() == []
 
 

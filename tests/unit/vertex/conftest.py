@@ -10,7 +10,7 @@ from gputrain import Trainer
 from gputrain.backends.vertex import VertexAI
 from gputrain.google import LABEL_ATTEMPT, LABEL_JOB, LABEL_OWNER, Objects
 from gputrain_emulator.vertex.state import Vertex
-from gputrain_emulator.vertex.states import Ask, Ending, Fate, State as Theirs
+from gputrain_emulator.vertex.states import Ending, Fate, State as Theirs
 from tests.support.clouds import REGION, emulated, settings
 from tests.unit.vertex.runs import Runs
 
@@ -85,12 +85,11 @@ def there(cloud, vertex):
 
     def put(state=Theirs.RUNNING, error="", *, job_id="bert-1", home="", attempt="a0000000", has_begun=False):
         labels = {LABEL_JOB: job_id, LABEL_ATTEMPT: attempt, LABEL_OWNER: home}
-        spec = {"workerPoolSpecs": [{"containerSpec": {"args": ["{}"]}}]}
+        spec = {"workerPoolSpecs": [{"replicaCount": "1", "containerSpec": {"args": ["{}"]}}]}
         with cloud.world.lock:
             job = vertex.create(
                 cloud.world.projects[cloud.project], REGION,
-                {"displayName": job_id, "labels": labels, "jobSpec": spec},
-                Ask(replicas=("workerpool0-0",)), caller=cloud.owner.email, needs=(), machines={},
+                {"displayName": job_id, "labels": labels, "jobSpec": spec}, caller=cloud.owner.email,
             )  # fmt: skip
         if has_begun:
             vertex.put(job, Theirs.RUNNING)

@@ -83,7 +83,7 @@ def test_an_image_as_it_is_is_created_once_and_a_late_job_of_a_lost_create_is_ca
     job.refresh()
     job.supervise()
     cloud.clock.advance(300)
-    assert [one.life.state for one in made()] == [Theirs.CANCELLED, Theirs.RUNNING]
+    assert [one.state for one in made()] == [Theirs.CANCELLED, Theirs.RUNNING]
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_the_job_of_the_record_that_holds_the_claim_counts_and_the_other_ends_wi
     cloud.clock.advance(2)
     assert doubled.reconcile().result == "succeeded"
     cloud.clock.advance(60)
-    assert second.life.state is Theirs.CANCELLED
+    assert second.state is Theirs.CANCELLED
 
 
 @pytest.mark.parametrize("content", ["../../9", "99999999", "\0"])
@@ -210,7 +210,7 @@ def test_a_job_of_another_attempt_is_not_ended(runs, made, forever):
     record, other = process.submit("bert").record, process.submit("gpt").record
     stolen = attrs.evolve(record, attempt=attrs.evolve(record.attempt, handle=other.attempt.handle))
     process.backend.terminate(stolen, 30)
-    by_job = {one.document["labels"]["gputrain-job"]: one.life.state for one in made()}
+    by_job = {one.document["labels"]["gputrain-job"]: one.state for one in made()}
     assert by_job == {"bert": Theirs.CANCELLING, "gpt": Theirs.PENDING}
 
 

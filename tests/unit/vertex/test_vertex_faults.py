@@ -19,7 +19,7 @@ from gputrain.errors import (
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
-from gputrain_emulator.vertex.states import OverQuota
+from gputrain_emulator.vertex import State, states
 
 CREATE = "aiplatform.customJobs.create"
 METRIC = "custom_model_training_nvidia_l4_gpus"
@@ -37,7 +37,7 @@ def steal_bucket(cloud, vertex):
 
 def limit(number):
     def arrange(cloud, vertex):
-        vertex.settings = replace(vertex.settings, over_quota=OverQuota.REFUSE)
+        vertex.settings = replace(vertex.settings, refuse_over_quota=True)
         vertex.set_limit(METRIC, number, region="us-central1")
 
     return arrange
@@ -90,7 +90,7 @@ def test_an_image_that_cannot_be_pulled_says_who_pulls(submit, cloud, vertex):
     vertex.settings = replace(vertex.settings, error_delay_s=1.0)
     job = submit()
     (theirs,) = vertex.jobs.values()
-    vertex.put(theirs, type(theirs.life.state).FAILED, theirs.life.endings.image_denied("projects/p/r"))
+    vertex.put(theirs, State.FAILED, states.image_denied("projects/p/r"))
     cloud.clock.advance(100)
     with pytest.raises(JobFailedError, match=r"artifactregistry\.reader") as failed:
         job.result()
