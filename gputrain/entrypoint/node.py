@@ -30,7 +30,7 @@ from .hang import Silence
 from .logs import LogForwarder
 from .network import Meeting, NetWatch, free_port, loopback, numeric, own_address
 from .options import EnvironmentRefused, Options, find_cluster
-from .peers import Alone, Peers, silence_limit_s
+from .peers import Peers, silence_limit_s
 from .processes import Rank
 from .run_directory import open_directory
 from .telemetry import GpuCheck, Telemetry
@@ -84,7 +84,7 @@ class Node:
         self._peers = self._meet()
         self._reset()
 
-    def _meet(self) -> Alone:
+    def _meet(self) -> Peers:
         cluster, options = self._cluster, self._options
         is_several = cluster.num_nodes > 1
         addr = options.local_addr or (own_address(cluster.host) if is_several else loopback())
@@ -98,10 +98,8 @@ class Node:
             "boot": os.urandom(8).hex(), "num_nodes": cluster.num_nodes, "nproc": self._nproc,
             "host": socket.gethostname(), "addr": addr, "port": port, "master_addr": master,
         }  # fmt: skip
-        if is_several and options.run_dir:
-            directory = open_directory(options.run_dir)
-            return Peers(directory, cluster, options, hello, processes.wake, self._logs.say)
-        return Alone(cluster, options, hello)
+        directory = open_directory(options.run_dir) if is_several and options.run_dir else None
+        return Peers(directory, cluster, options, hello, processes.wake, self._logs.say)
 
     def _reset(self) -> None:
         """Forget all of the run before."""

@@ -48,16 +48,26 @@ def silence_limit_s(hang_timeout: float | None) -> float:
     return max(LEAST_SILENT_S, min(SILENT_S, hang_timeout or SILENT_S))
 
 
-class Alone:
-    """A node without a run directory: the only one, or one of several that each report their own ranks."""
+class Peers:
+    """Reads and writes the run directory in a thread of its own, as a bucket may be slow or gone.
 
-    poll_s = 0.0
-    has_left = True
-    """All that this node had to say is written."""
+    Without a directory the node is alone: the only one, or one of several that each report their own ranks.
+    """
 
-    def __init__(self, cluster: Cluster, options: Options, hello: Document) -> None:
+    def __init__(
+        self,
+        directory: Folder | BucketPrefix | None,
+        cluster: Cluster,
+        options: Options,
+        hello: Document,
+        wake: Callable[[], None],
+        say: Callable[..., None],
+    ) -> None:
         self._cluster, self._options, self._hello = cluster, options, hello
-        self.expected = [cluster.node_rank]
+        self._rank = cluster.node_rank
+        self.expected = list(range(cluster.num_nodes)) if directory else [self._rank]
+        self.poll_s = directory.poll_s if directory else 0.0
+        """0: it is alone."""
         self.stop: Document | None = None
         self.results: dict[int, Document] = {}
         self.quiet: dict[int, bool] = {}
@@ -65,56 +75,7 @@ class Alone:
         """Nodes that have written no status for too long, and for how long; 0: ended without a result."""
         self.go: Document | None = None
         """The run that this node takes part in; with `end`, the job's result, where it cannot start."""
-
-    def begin(self) -> None:
-        """Meet the others, if there are any."""
-        cluster, hello = self._cluster, self._hello
-        own = {**hello, "port": self._options.master_port or hello["port"]}
-        nodes = [{**own, "addr": "", "port": 0} for _ in range(cluster.num_nodes)]
-        nodes[cluster.node_rank] = own
-        if cluster.num_nodes > 1:
-            nodes[0] = {**nodes[0], "addr": hello["master_addr"], "port": cluster.port}
-        self.go = {"run": 0, "nodes": nodes}
-
-    @property
-    def is_released(self) -> bool:
-        """Whether this node may go."""
-        return True
-
-    def report(self, run: int, result: Document) -> None:
-        """Report how ranks of this node have ended so far in a run."""
-
-    def report_silence(self, is_quiet: bool) -> None:
-        """Report that this node's ranks have been silent for the hang timeout, or speak again."""
-
-    def ask_to_stop(self, stop: Document) -> None:
-        """Ask all nodes to stop; the first who asks is the one that is named."""
-        self.stop = self.stop or stop
-
-    def leave_before_the_start(self, result: Document) -> None:
-        """End the job, as this node cannot take part in it."""
-
-    def end(self) -> None:
-        """Report that this node ends."""
-
-
-class Peers(Alone):
-    """Reads and writes the run directory in a thread of its own, as a bucket may be slow or gone."""
-
-    def __init__(
-        self,
-        directory: Folder | BucketPrefix,
-        cluster: Cluster,
-        options: Options,
-        hello: Document,
-        wake: Callable[[], None],
-        say: Callable[..., None],
-    ) -> None:
-        super().__init__(cluster, options, hello)
-        self.expected = list(range(cluster.num_nodes))
-        self.poll_s = directory.poll_s
-        self._directory, self._wake, self._say = directory, wake, say
-        self._rank = cluster.node_rank
+        self._wake, self._say = wake, say
         self._hellos: dict[int, Document] = {}
         self._seen: dict[str, float] = {}
         self._leads: Document | None = None
@@ -128,31 +89,48 @@ class Peers(Alone):
         self._note_at = self._began + NOTE_FIRST_S
         self._trouble = ""
         self._is_over = False
-        self.has_left = self._others_gone = False
+        self._has_left = self._others_gone = directory is None
         self._news = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gputrain-peers", daemon=True)
+        if directory:
+            self._directory = directory
+            self._thread = threading.Thread(target=self._run, name="gputrain-peers", daemon=True)
 
     def begin(self) -> None:
-        self._put(f"hello-{self._rank}", self._hello)
-        self._thread.start()
+        """Meet the others, if there are any."""
+        if self.poll_s:
+            self._put(f"hello-{self._rank}", self._hello)
+            self._thread.start()
+            return
+        cluster, hello = self._cluster, self._hello
+        own = {**hello, "port": self._options.master_port or hello["port"]}
+        nodes = [{**own, "addr": "", "port": 0} for _ in range(cluster.num_nodes)]
+        nodes[cluster.node_rank] = own
+        if cluster.num_nodes > 1:
+            nodes[0] = {**nodes[0], "addr": hello["master_addr"], "port": cluster.port}
+        self.go = {"run": 0, "nodes": nodes}
 
     def report(self, run: int, result: Document) -> None:
+        """Report how ranks of this node have ended so far in a run."""
         self._put(f"{run}/result-{self._rank}", result)
 
     def report_silence(self, is_quiet: bool) -> None:
+        """Report that this node's ranks have been silent for the hang timeout, or speak again."""
         self._is_quiet, self._status_at = is_quiet, 0.0
         self._news.set()
 
     def ask_to_stop(self, stop: Document) -> None:
+        """Ask all nodes to stop; the first who asks is the one that is named."""
         if self.stop is None and self.go:
             self.stop = stop
             self._put(f"{self.go['run']}/stop", stop)
 
     def leave_before_the_start(self, result: Document) -> None:
+        """End the job, as this node cannot take part in it."""
         self._hello = {**self._hello, "end": result}
         self._put(f"hello-{self._rank}", self._hello)
 
     def end(self) -> None:
+        """Report that this node ends."""
         if self.go and "end" not in self.go:
             self._put(f"{self.go['run']}/ended-{self._rank}", {"at": time.time()})
         self._is_over = True
@@ -161,7 +139,7 @@ class Peers(Alone):
     @property
     def is_released(self) -> bool:
         """Whether this node may go: all is written, and of node 0 all others have gone."""
-        return self.has_left and (self._rank > 0 or self._others_gone)
+        return self._has_left and (self._rank > 0 or self._others_gone)
 
     def _put(self, name: str, document: Document) -> None:
         self._due[name] = document
@@ -195,8 +173,8 @@ class Peers(Alone):
         if self.go and "end" not in self.go:
             self._look(f"{self.go['run']}/")
         elif self._is_over:
-            self.has_left = self._others_gone = not self._due
-        if self.has_left:
+            self._has_left = self._others_gone = not self._due
+        if self._has_left:
             self._wake()
 
     def _write_due(self) -> None:
@@ -315,7 +293,7 @@ class Peers(Alone):
         self._first_status_at = self._first_status_at or written[own_status]
         self.silent = dict(self._silent(others, written, prefix))
         self.silent.update((rank, 0.0) for rank in ended if not self.results.get(rank, {}).get("is_final"))
-        self.has_left = self._is_over and not self._due
+        self._has_left = self._is_over and not self._due
         self._others_gone = len(ended) == len(others)
         if has_news or self.silent:
             self._wake()

@@ -32,11 +32,6 @@ def test_a_program_that_cannot_be_killed_is_left_behind(unkillable):
     assert time.monotonic() - began < LONG_S / 2
 
 
-def test_a_child_that_holds_the_output_open_is_not_waited_for():
-    with pytest.raises(TimeoutError):
-        processes.output_of(["sh", "-c", f"sleep {LONG_S} & echo said"], 0.5)
-
-
 ENDS = """
 import os, subprocess
 from gputrain.entrypoint import processes
@@ -47,12 +42,6 @@ processes.UNKILLABLE_S = 0.5
 kill(child.pid, 9)
 print("ended")
 """
-
-
-def test_a_child_that_cannot_be_killed_keeps_nobody_from_his_end():
-    words = [sys.executable, "-c", ENDS.format(how="processes.end_children()")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG_S / 2, check=False)
-    assert done.stdout == "ended\n", done.stderr
 
 
 KEEPS = """

@@ -5,22 +5,10 @@ from hypothesis import given, settings, strategies as st
 from gputrain.keeper.keeper import AGAIN_S, ASK, KILL, NOTHING, Rules
 
 
-def test_nothing_is_due_before_the_deadline_and_then_they_are_asked_once():
-    rules = Rules(10.0, "expired", 5.0)
-    assert [rules.at(now) for now in (0.0, 9.9, 10.0, 10.1)] == [NOTHING, NOTHING, ASK, NOTHING]
-    assert rules.stop == "expired"
-
-
 def test_those_who_do_not_heed_are_killed_again_and_again():
     rules = Rules(10.0, "expired", 5.0)
     rules.at(1.0, "cancelled")
     assert [rules.at(now) for now in (5.9, 6.0, 6.1, 6.0 + AGAIN_S)] == [NOTHING, KILL, NOTHING, KILL]
-
-
-def test_a_word_comes_before_the_time_that_is_over_as_well():
-    rules = Rules(10.0, "expired", 5.0)
-    rules.at(11.0, "cancelled")
-    assert rules.stop == "cancelled"
 
 
 def test_the_rest_that_has_to_leave_was_not_stopped_until_somebody_says_so():
