@@ -94,8 +94,9 @@ class Container(Site):
         processes.adopt_orphans()
         keeper = Keeper(self._reports, self, node_rank=self._reports.rank)
         keeper.keep()
-        if keeper.rules.stop in (CANCELLED, SUPERSEDED):
-            heed(keeper.rules.stop)
+        says = keeper.rules.stop or self._reports.fence.while_running()
+        if says in (CANCELLED, SUPERSEDED):  # also where another node has heard of it before this one
+            heed(says)
         ending = keeper.endings.get(self._agent)
         if ending and ending.signal:
             return contract.BY_SIGNAL + ending.signal

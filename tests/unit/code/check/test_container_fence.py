@@ -111,6 +111,27 @@ def test_a_container_that_may_not_train_ends_well_before_it_claims(record, says,
     assert claim(world) is None
 
 
+ENDS = b"""
+import os, sys, time
+print("agent", flush=True)
+while not os.path.exists(os.environ["GO"]):
+    time.sleep(0.01)
+sys.exit(75)
+"""
+
+
+def test_a_node_that_ends_before_it_hears_of_the_cancel_ends_well(world, code, tmp_path):
+    """Another node heard of it first, and stopped the ranks of all."""
+    world.write(OURS)
+    go = tmp_path / "go"
+    running = world.start(world.stage(code, ENDS), CLOUD_ML_JOB_ID="7", GO=str(go), **FENCE)
+    assert any("agent" in line for line in iter(running.stdout.readline, ""))
+    world.write(OURS.cancel())
+    go.write_text("")
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, output
+
+
 def test_a_replica_that_waits_for_node_0_leaves_once_its_attempt_is_superseded(world, code):
     world.write(OURS)
     order = world.stage(code)
