@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from typing import Any, Protocol
 
 from gputrain.entrypoint import contract, processes
+from gputrain.entrypoint.logs import timestamp
 
 from . import status
 
@@ -311,7 +312,8 @@ class Keeper:
     def _turn(self, phase: str, news: Mapping[str, Any]) -> dict[str, Any]:
         """The document with what is new; the job runs since its first attempt does."""
         at = phase + "_at"
-        moment = self.document[at] if phase == status.RUNNING and at in self.document else status.now()
+        before = self.document.get(at) if phase == status.RUNNING else None
+        moment = before or timestamp(time.time())
         self.document = {**self.document, "message": "", **news, "phase": phase, at: moment}
         return self.document
 

@@ -5,8 +5,6 @@ One row per fact and nothing else here: keepers write these, ``gputrain.backends
 
 from __future__ import annotations
 
-import time
-
 SCHEMA = 2
 
 WAITING, STARTING, RUNNING, STOPPING, INTERRUPTED, ENDED = (
@@ -27,9 +25,3 @@ UNABLE = (ABSENT, BOOT, HALTED, RESTARTED)
 
 TOO_EARLY = (ABSENT, HALTED)
 """Of these, what a VM ends by that Google's queue made before it had room for all: another gets its name."""
-
-
-def now() -> str:
-    """RFC 3339, to the millisecond, as every moment of the document."""
-    passed_s = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(passed_s)) + f".{int(passed_s % 1 * 1000):03d}Z"

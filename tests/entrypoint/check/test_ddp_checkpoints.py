@@ -41,13 +41,6 @@ def test_an_empty_or_missing_directory_has_nothing_to_resume(store: Checkpoints)
     assert store.restore() is None
 
 
-def test_only_as_many_as_asked_for_are_kept(store: Checkpoints) -> None:
-    for step in (1, 2, 3):
-        store.save(step, step)
-    assert store.steps() == [2, 3]
-    assert sorted(os.listdir(store.directory)) == ["step-000000000002", "step-000000000003"]
-
-
 def lose_the_marker(path: Path) -> None:
     (path / ".metadata").unlink()
 

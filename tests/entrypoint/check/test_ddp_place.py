@@ -17,10 +17,6 @@ TORCHRUN = {
 }
 
 
-def test_without_a_launcher_there_is_one_rank() -> None:
-    assert place_in({}) == Place(0, 0, 1, 1)
-
-
 def test_torchruns_environment_is_taken_as_it_is() -> None:
     assert place_in(TORCHRUN) == Place(3, 1, 4, 2)
 
@@ -37,11 +33,6 @@ def test_more_ranks_than_gpus_are_refused_on_every_rank_alike() -> None:
         with pytest.raises(SessionError, match="4 ranks on this machine, but torch sees 2 GPUs") as caught:
             check_gpus(Place(local_rank, local_rank, 4, 4), 2)
         assert "nproc_per_node=2" in caught.value.fix
-
-
-def test_as_many_ranks_as_gpus_or_no_gpus_at_all_are_fine() -> None:
-    check_gpus(Place(1, 1, 2, 2), 2)
-    check_gpus(Place(1, 1, 2, 2), 0)
 
 
 def test_our_own_checkpoint_directory_comes_before_vertex_one() -> None:

@@ -57,13 +57,6 @@ def node(cloud, tmp_path, monkeypatch, at_once):
     stop(node.board)
 
 
-def test_a_node_of_the_current_attempt_goes_on(node):
-    node.write(OURS)
-    node.boot()
-    assert node.keeper.rules.stop == ""
-    assert node.board.silent() == ["a", "b"]
-
-
 @each(("record", "stop"), [
     (None, SUPERSEDED), (OURS.cancel(), CANCELLED), (OTHER, SUPERSEDED), (OTHER.cancel(), SUPERSEDED)
 ])  # fmt: skip
