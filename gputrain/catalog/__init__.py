@@ -59,7 +59,6 @@ from .models import (
     Gpu as Gpu,
     GpuNetworking as GpuNetworking,
     Gpus as Gpus,
-    HostDriver as HostDriver,
     Lifecycle as Lifecycle,
     Machine as Machine,
     Machines as Machines,

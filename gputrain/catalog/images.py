@@ -12,7 +12,7 @@ from gputrain.display.table import TableDisplay
 
 from . import load
 from .lookup import release
-from .models import Gpu, HostDriver, Service, Shape
+from .models import Gpu, Service, Shape
 from .names import find
 
 
@@ -133,21 +133,21 @@ def _cuda_faults(cuda: str, torch: str | None, gpu: Gpu) -> Iterator[ImageFault]
 
 
 @cache
-def _drivers() -> dict[tuple[Service, str], HostDriver]:
-    found = [HostDriver(**load.cells(HostDriver, row)) for row in load.rows("drivers")]
-    return {(one.service, one.gpu): one for one in found}
+def _drivers() -> dict[tuple[str, str], load.Row]:
+    """By service and kind of GPU: the driver that hosts have, and the newest CUDA release that it runs."""
+    return {(row["service"], row["gpu"]): row for row in load.rows("drivers")}
 
 
 def _driver_faults(image: str, cuda: str, gpu: Gpu, service: Service | None) -> Iterator[ImageFault]:
     """CUDA runs on older drivers of the same major release only, unless the image brings cuda-compat."""
-    host = _drivers().get((service, gpu.kind)) if service else None
-    if host and release(cuda)[0] > release(host.cuda)[0] and not _BRINGS_COMPAT.search(image):
+    host = _drivers().get((service.value, gpu.kind)) if service else None
+    if host and release(cuda)[0] > release(host["cuda"])[0] and not _BRINGS_COMPAT.search(image):
         yield ImageFault(
             what=f"CUDA {cuda} may find no {gpu.kind}, and PyTorch would train on the CPU",
-            why=f"hosts with {gpu.kind} were seen with driver {host.driver}, which runs CUDA {host.cuda}",
-            fix=f"Take an image built with CUDA {release(host.cuda)[0]}",
+            why=f"hosts with {gpu.kind} have driver {host['driver']}, which runs CUDA {host['cuda']}",
+            fix=f"Take an image built with CUDA {release(host['cuda'])[0]}",
             is_certain=False,
-            sources=host.sources,
+            sources=tuple(host["sources"].split("; ")),
         )
 
 

@@ -384,17 +384,6 @@ class Shapes(TableDisplay, tuple[Shape, ...]):
 
 
 @attrs.frozen(kw_only=True)
-class HostDriver(TableDisplay):
-    """The driver that a service's hosts have for a GPU, and the newest CUDA release it runs."""
-
-    service: Service
-    gpu: str
-    driver: str
-    cuda: str
-    sources: tuple[str, ...]
-
-
-@attrs.frozen(kw_only=True)
 class Price(TableDisplay):
     """US dollars an hour for one machine with its GPUs, in one region, under one provisioning model.
 

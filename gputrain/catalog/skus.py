@@ -15,8 +15,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import attrs
-
 from .models import Machine, ProvisioningModel
 
 Part = str
@@ -79,22 +77,12 @@ _SERIES = {
 has no SKUs: without a row here there is no price."""
 
 
-@attrs.frozen(kw_only=True)
-class Rate:
-    """What one unit of a part costs an hour, bought in one way, in some regions; exact."""
-
-    part: Part
-    model: ProvisioningModel
-    regions: tuple[str, ...]
-    usd_h: Decimal
-
-
 class OddSkuError(ValueError):
     """A SKU of a part that we know, with a price in a form that we do not know."""
 
 
-def rate(sku: Mapping[str, Any]) -> Rate | None:
-    """What a SKU prices, or None where it is none of a GPU machine's parts or costs nothing.
+def rates(sku: Mapping[str, Any]) -> Rates:
+    """What a SKU prices, exactly; nothing where it is none of a GPU machine's parts or costs nothing.
 
     Raises:
         OddSkuError: it is one, and its price cannot be read: other money, other units, a price by tiers.
@@ -103,10 +91,9 @@ def rate(sku: Mapping[str, Any]) -> Rate | None:
     usage = category.get("usageType") if isinstance(category, Mapping) else ""
     named = meaning(str(sku.get("description", "")), str(usage))
     if named is None or not isinstance(regions, list):
-        return None
-    part, model = named
-    usd_h = _usd_h(sku, part)
-    return Rate(part=part, model=model, regions=tuple(map(str, regions)), usd_h=usd_h) if usd_h else None
+        return {}
+    usd_h = _usd_h(sku, named[0])
+    return {(*named, str(region)): usd_h for region in regions} if usd_h else {}
 
 
 def meaning(description: str, usage_type: str) -> tuple[Part, ProvisioningModel] | None:
@@ -154,22 +141,19 @@ def rates_of(skus: Iterable[Mapping[str, Any]]) -> tuple[Rates, tuple[tuple[str,
 
     A part with two prices in a region has none there.
     """
-    rates: Rates = {}
+    known: Rates = {}
     odd: dict[object, tuple[str, str]] = {}
     for sku in skus:
         name = str(sku.get("description", ""))[:256]
         try:
-            found = rate(sku)
+            found = rates(sku)
         except OddSkuError as error:
             odd[object()] = name, str(error)
             continue
-        if found is None:
-            continue
-        for region in found.regions:
-            key = (found.part, found.model, region)
-            if rates.setdefault(key, found.usd_h) != found.usd_h:
-                odd[key] = name, f"{found.usd_h:f} in {region}, and {rates[key]:f}: one part, two prices"
-    return {key: usd for key, usd in rates.items() if key not in odd}, tuple(odd.values())
+        for key, usd_h in found.items():
+            if known.setdefault(key, usd_h) != usd_h:
+                odd[key] = name, f"{usd_h:f} in {key[2]}, and {known[key]:f}: one part, two prices"
+    return {key: usd_h for key, usd_h in known.items() if key not in odd}, tuple(odd.values())
 
 
 def bills(machine: Machine) -> Iterator[Bill]:

@@ -6,7 +6,7 @@
     access.get(access.url(Api.COMPUTE) + "/...", action="...")      REST: retried, ended in time, guarded
     access.tried(call, action="...", policy=LOOK)                   the same for an official client's call
     Objects(access, "my-bucket").read("jobs/a/record")              one bucket's objects
-    Shared(fresh_s=1.0).get(key, fetch)                             many threads, few calls
+    Cache(fresh_s=1.0).get(key, fetch)                              many threads, few calls
 
 Google's libraries are loaded when the first call is made.
 """

@@ -190,8 +190,5 @@ class Pace:
         is_early = called_at is not None and now - called_at < self._each_s * streams
         if is_early and streams > self._few and not is_continued:
             return False
-        self.note(stream)
+        self._called_at.put(stream, now)
         return True
-
-    def note(self, stream: str) -> None:
-        self._called_at.put(stream, self._now())

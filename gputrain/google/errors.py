@@ -16,7 +16,6 @@ tests/unit/google/refusals_met.tsv holds the sentences that people reported.
 from __future__ import annotations
 
 import json
-import math
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.google.endpoints import leads_here
-from gputrain.google.forms import mapping, mappings
+from gputrain.google.forms import mapping, mappings, number
 from gputrain.text import looks_secret, redact, redacted, sanitize
 
 LONGEST = 4000
@@ -684,8 +683,8 @@ def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, An
         ReportedQuota(
             metric=shorten(one.get("metricName")),
             limit_name=shorten(one.get("limitName")),
-            limit=_number(one.get("limit")),
-            future_limit=_number(one.get("futureLimit"))
+            limit=number(one.get("limit")),
+            future_limit=number(one.get("futureLimit"))
             if one.get("rolloutStatus") == "IN_PROGRESS"
             else None,
             dimensions={shorten(k): shorten(v) for k, v in mapping(one.get("dimensions")).items()},
@@ -699,7 +698,7 @@ def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, An
             ReportedQuota(
                 metric=metadata["quota_metric"],
                 limit_name=metadata.get("quota_limit", ""),
-                limit=_number(metadata.get("quota_limit_value")),
+                limit=number(metadata.get("quota_limit_value")),
                 dimensions={"global" if place == "global" else "region": place} if place else {},
             )
         ]
@@ -714,15 +713,6 @@ def _code(value: Any) -> str:
     """A machine's word; empty for anything else."""
     is_word = isinstance(value, str) and re.fullmatch(r"[\w.-]{1,100}", value, re.ASCII)
     return value if is_word and not looks_secret(value) else ""
-
-
-def _number(value: Any) -> float | None:
-    """A finite number; Google writes 64-bit ones as texts."""
-    try:
-        number = float(value) if isinstance(value, (int, float, str)) and value is not True else math.nan
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _seconds(value: Any) -> float | None:

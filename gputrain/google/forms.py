@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,17 @@ def whole_number(value: object) -> int | None:
         return int(value)
     is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**19
     return value if is_one else None  # type: ignore[return-value]  # isinstance is behind a name
+
+
+def number(value: object) -> float | None:
+    """A finite number, which JSON of Google may write as its text; None: it is none."""
+    try:
+        found = (
+            float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
+        )
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
 
 
 def value_of(kind: Any, body: Mapping[str, Any], *, of: str, library: str) -> Any:

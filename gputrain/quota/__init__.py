@@ -23,6 +23,5 @@ from gputrain.quota.model import (
     contradictions as contradictions,
     deciding as deciding,
     explained as explained,
-    verdict_of as verdict_of,
 )
 from gputrain.quota.table import Quotas as Quotas

@@ -19,7 +19,7 @@ from gputrain.google import Api, GoogleClient, Listing, MissingError
 from gputrain.google.endpoints import ROWS
 from gputrain.google.forms import Json, mapping, whole_number
 from gputrain.quota.model import CONSOLE, EVERYWHERE, QuotaReading, QuotaStatus, limit_at, stem
-from gputrain.quota.reader import number, rows
+from gputrain.quota.reader import limit_of, rows
 from gputrain.quota.table import figure
 from gputrain.retry import LOOK, WRITE
 
@@ -235,8 +235,8 @@ def _reading_of(meant: QuotaStatus | QuotaReading | QuotaExceededError, project:
 def _progress(kept: Mapping[str, Any], limit_now: float | None) -> dict[str, Any]:
     """State, granted value and Google's words, from a preference that Google keeps."""
     config = mapping(kept.get("quotaConfig"))
-    wanted, granted = number(config.get("preferredValue")), number(config.get("grantedValue"))
-    before = number(mapping(config.get("annotations")).get(BEFORE))
+    wanted, granted = limit_of(config.get("preferredValue")), limit_of(config.get("grantedValue"))
+    before = limit_of(mapping(config.get("annotations")).get(BEFORE))
     before = limit_now if before is None else before
     if kept.get("reconciling") or granted is None:
         state = IncreaseState.REVIEWED

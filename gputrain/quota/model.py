@@ -118,19 +118,14 @@ class QuotaStatus(TableDisplay):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """As of `verdict_of`."""
-        return verdict_of(self.readings)
+        """SHORT where any gate is, else UNKNOWN where any is; else, or without a gate, FITS."""
+        decided = self.deciding
+        return decided.verdict if decided else Verdict.FITS
 
     @property
     def deciding(self) -> QuotaReading | None:
         """The figures that decided; the stricter ones where two APIs differ. None: nothing counts."""
         return deciding(self.readings)
-
-
-def verdict_of(readings: Sequence[QuotaReading]) -> Verdict:
-    """SHORT where any gate is, else UNKNOWN where any is; else, or without a gate, FITS."""
-    decided = deciding(readings)
-    return decided.verdict if decided else Verdict.FITS
 
 
 def deciding(readings: Sequence[QuotaReading]) -> QuotaReading | None:

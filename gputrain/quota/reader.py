@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +12,7 @@ from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import QuotaExceededError
 from gputrain.google import Api, GoogleClient
 from gputrain.google.cache import Found
-from gputrain.google.forms import Json, mappings, texts
+from gputrain.google.forms import Json, mappings, number, texts
 from gputrain.quota.model import Figures, LimitSource, QuotaRow, QuotaSnapshot
 from gputrain.quota.table import Quotas, check_regions, quotas
 from gputrain.retry import SOON
@@ -127,9 +126,9 @@ class QuotaReader:
 def _figures(place: Json) -> dict[str, Figures]:
     """Limit and usage by metric, of a region or a project; what cannot be read is left out."""
     return {
-        str(one.get("metric", "")): (number(one["limit"]), number(one.get("usage")))
+        str(one.get("metric", "")): (limit_of(one["limit"]), limit_of(one.get("usage")))
         for one in mappings(place.get("quotas"))
-        if number(one.get("limit")) is not None
+        if limit_of(one.get("limit")) is not None
     }
 
 
@@ -142,7 +141,7 @@ def rows(info: Mapping[str, Any]) -> tuple[QuotaRow, ...]:
         QuotaRow(
             dimensions=dimensions,
             locations=frozenset(texts(one.get("applicableLocations"))),
-            limit=number(details.get("value", 0)) if isinstance(details, dict) else None,
+            limit=limit_of(details.get("value", 0)) if isinstance(details, dict) else None,
         )
         for one in mappings(info.get("dimensionsInfos"))
         if isinstance(dimensions := one.get("dimensions", {}), dict)
@@ -150,14 +149,9 @@ def rows(info: Mapping[str, Any]) -> tuple[QuotaRow, ...]:
     )
 
 
-def number(value: Any) -> float | None:
-    """A limit or usage as Google writes it, a number or its text; -1 is unlimited; None: not a number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    if not math.isfinite(found) or found < -1:
+def limit_of(value: Any) -> float | None:
+    """A limit or usage: infinite for Google's -1; None where it is no number."""
+    found = number(value)
+    if found is None or found < -1:
         return None
     return float("inf") if found == -1 else found

@@ -47,14 +47,16 @@ def examined(
     """
     listed = tuple(backends)
     asks: list[Callable[[], Iterable[Check]]] = []
+    title = "" if spec is None else spec.title
     wanted = None if spec is None else candidates(spec, [backend.supply for backend in listed])
     for backend in listed:
         places = [one for one in wanted.candidates if one.backend == backend.name] if wanted else ()
-        if places or spec is None:
-            probe = Probe(subject="preflight", run=partial(backend.preflight, spec, places))
-            asks.append(partial(run_checks, backend.name, [probe]))
-        if spec is not None and wanted is not None:
-            asks.append(partial(_fits, spec, backend.name, wanted))
+        probes = []
+        if places or wanted is None:
+            probes.append(Probe(subject="preflight", run=partial(backend.preflight, spec, places)))
+        if wanted is not None:
+            probes.append(Probe(subject=f"{title} as asked", run=partial(_fits, backend.name, wanted)))
+        asks.append(partial(run_checks, backend.name, probes))
     if builds is not None and (first := images.builder(listed)) is not None:
         asks.append(partial(_check_builder, *first, builds))
     seen = [check for found in gather(lambda ask: ask(), asks) for check in found]
@@ -101,20 +103,15 @@ def _repository(builder: ImageBuilder, image: Image) -> Iterator[Check]:
     yield ok(f"it is there, in {builder.repository.location}")
 
 
-def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
-    subject = f"{spec.title} as asked"
+def _fits(backend: str, wanted: Wanted) -> Iterator[Check]:
     count = sum(one.backend == backend for one in wanted.candidates)
     if count:
-        why = f"{count} {'way' if count == 1 else 'ways'} to run it, by the catalog"
-        yield Check(backend=backend, subject=subject, finding=Finding.OK, why=why)
+        yield ok(f"{count} {'way' if count == 1 else 'ways'} to run it, by the catalog")
         return
     refused = dict.fromkeys(one for one in wanted.refusals if one.backend == backend and one.asked_for)
     for one in refused:
         why = f"{one.subject}: {one.why}"
-        if wanted.candidates:
-            yield Check(backend=backend, subject=subject, finding=Finding.OK, why=f"left out: {why}")
-        else:
-            yield Check(backend=backend, subject=subject, finding=Finding.FAULT, why=why, fix=one.fix)
+        yield ok(f"left out: {why}") if wanted.candidates else failed(why, one.fix)
 
 
 def read(

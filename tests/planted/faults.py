@@ -77,8 +77,8 @@ FAULTS = (
     Plant(
         name="a quota of zero is not read",
         file="gputrain/quota/reader.py",
-        text='number(details.get("value", 0))',
-        instead='number(details.get("value"))',
+        text='limit_of(details.get("value", 0))',
+        instead='limit_of(details.get("value"))',
         caught_by=("tests/unit/quota/test_quota_reader.py::test_a_quota_of_zero_is_short_and_not_unknown",),
     ),
     Plant(

@@ -10,7 +10,6 @@ from gputrain.quota import (
     contradictions,
     deciding,
     explained,
-    verdict_of,
 )
 from tests.each import each
 
@@ -38,7 +37,7 @@ def test_a_reading_fits_when_limit_less_usage_covers_the_need(limit, usage, verd
 
 def test_where_two_apis_differ_the_stricter_is_obeyed_with_the_usage_of_either():
     told = [reading(4, 8, 3, source=LimitSource.REGIONS), reading(4, 6, source=LimitSource.CLOUD_QUOTAS)]
-    assert verdict_of(told) is Verdict.SHORT
+    assert deciding(told).verdict is Verdict.SHORT
     assert (deciding(told).limit, deciding(told).usage, deciding(told).source) == (
         6,
         3,
