@@ -23,7 +23,8 @@ _LEFT_OUT = ("zipapp.py", "folder.py")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _DOCSTRING = re.compile(rb'(?m)^( *)"""(?:[^"\\]|\\.|"(?!""))*"""$')
-_COMMENT = re.compile(rb"(?m)^ *#.*$")
+_COMMENT = re.compile(rb"""(?m)^ *#.*$|  # [^"'\n]*$""")
+"""One that holds a quote stays: what stands before it may be a text."""
 
 
 @functools.lru_cache(maxsize=None)

@@ -52,7 +52,7 @@ def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
 
 def test_the_zipapp_stays_small(pyz):
     """It travels with the code of every job; about a tenth of a second at 10 Mbit/s."""
-    assert pyz.stat().st_size < 110_000
+    assert pyz.stat().st_size < 98_000
 
 
 def test_what_travels_is_what_lies_here(pyz):
