@@ -277,11 +277,6 @@ class Machine(TableDisplay):
         """Disk types it boots from; the first is a sensible default."""
         return self.family.boot_disk_types
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Keys of the documents that its facts were read in."""
-        return self.family.sources
-
     def sold_as(self, service: Service) -> tuple[ProvisioningModel, ...]:
         """The provisioning models one service sells it under; empty where it does not offer it."""
         return self.family.compute if Service(service) is Service.COMPUTE else self.family.vertex

@@ -27,7 +27,7 @@ import attrs
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import FieldError, RequestError, SpecError
 from gputrain.google import GoogleClient, Objects
-from gputrain.google.storage import BucketPrefix, Progress, check_owner, upload
+from gputrain.google.storage import BucketPrefix, Progress, check_bucket, upload
 from gputrain.text import secret_type
 
 MAX_BYTES = 512 * 1024**2
@@ -488,7 +488,7 @@ def send(
     if content:
         upload(access, bucket, name, content, progress=progress)
         return
-    check_owner(access, bucket)
+    check_bucket(access, bucket)
     if Objects(access, bucket.name).stat(name) is None:
         raise RequestError(
             f"{location} is not there",

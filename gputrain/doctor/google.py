@@ -133,20 +133,16 @@ def find(client: GoogleClient, path: str) -> Json | None:
         return None
 
 
-def network(client: GoogleClient, path: str, fix: str) -> Probe:
-    """Whether a network (or an attachment) such as ``projects/P/global/networks/NAME`` exists."""
-    return exists(client, path, f"network {path.rpartition('/')[2]}", fix)
-
-
-def exists(client: GoogleClient, path: str, subject: str, fix: str) -> Probe:
-    """Whether a resource of Compute Engine exists; what to do where it does not."""
+def exists(client: GoogleClient, path: str, fix: str, *, where: str = "") -> Probe:
+    """Whether a network of Compute Engine exists, by its path; and what to do where it does not."""
 
     def run() -> Iterator[Check]:
         is_gone = find(client, path) is None
         group = "networks and subnetworks"
         yield failed(f"there is no {path}", fix) if is_gone else ok("there", group=group)
 
-    return Probe(subject=subject, run=run)
+    kind = "subnetwork" if "/subnetworks/" in path else "network"
+    return Probe(subject=f"{kind} {path.rpartition('/')[2]}{where}", run=run)
 
 
 def _bucket(client: GoogleClient, home: BucketPrefix | None, region: str) -> Iterator[Check]:

@@ -43,7 +43,6 @@ class Cache(Generic[K, V]):
         fresh_s: how long an answer is kept, in seconds or by its value; a minute at most.
         failure_s: how long an error is.
         now: the clock by which answers age, in seconds since 1970.
-        most: answers kept at most.
         wait_s: how long `ask` waits.
     """
 
@@ -53,7 +52,6 @@ class Cache(Generic[K, V]):
         fresh_s: float | Callable[[V], float],
         failure_s: float = 0.0,
         now: Callable[[], float] = time.time,
-        most: int = 256,
         wait_s: float = 6.0,
     ) -> None:
         def expires_at(_: K, found: Found, at: float) -> float:
@@ -63,7 +61,7 @@ class Cache(Generic[K, V]):
 
         self._now, self._wait_s = now, wait_s
         self._lock = threading.Lock()
-        self._answers: TLRUCache[K, Found] = TLRUCache(most, expires_at, timer=now)
+        self._answers: TLRUCache[K, Found] = TLRUCache(256, expires_at, timer=now)
         self._fetching: dict[K, Future[Found]] = {}
 
     def get(self, key: K, fetch: Callable[[], V]) -> V:
@@ -135,11 +133,9 @@ class Cache(Generic[K, V]):
 class Recent(Generic[K, V]):
     """A dictionary for threads that forgets what was not used for ``idle_s`` seconds, and the oldest."""
 
-    def __init__(
-        self, *, idle_s: float = 3600.0, most: int = 10_000, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, idle_s: float = 3600.0, now: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
-        self._items: TTLCache[K, V] = TTLCache(most, idle_s, timer=now)
+        self._items: TTLCache[K, V] = TTLCache(10_000, idle_s, timer=now)
 
     def get(self, key: K) -> V | None:
         """What is kept under the key; None where nothing is."""

@@ -306,7 +306,9 @@ def owner_id(project: str, bucket: BucketPrefix) -> str:
     return hashlib.sha256(f"{project}/{bucket.name}/{bucket.prefix}".encode()).hexdigest()[:12]
 
 
-def check_bucket(access: GoogleClient, bucket: BucketPrefix, region: str, *, policy: Policy = READ) -> None:
+def check_bucket(
+    access: GoogleClient, bucket: BucketPrefix, region: str = "", *, policy: Policy = READ
+) -> None:
     """Make sure that the bucket exists, belongs to our project and lies in the region, if one is given.
 
     Raises:
@@ -347,11 +349,6 @@ def check_bucket(access: GoogleClient, bucket: BucketPrefix, region: str, *, pol
             why=f"it lies in {place}; code and results are kept in the region where jobs start",
             fix=make.format("NEW-NAME") + f", or put {place} first in regions" * ("-" in place),
         )
-
-
-def check_owner(access: GoogleClient, bucket: BucketPrefix) -> None:
-    """As `check_bucket`, in any region."""
-    check_bucket(access, bucket, "")
 
 
 def md5_of(data: bytes) -> str:

@@ -28,7 +28,7 @@ from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient, MissingError, Objects
 from gputrain.google.forms import Json, mapping, mappings, texts
 from gputrain.google.registry import ImageName, find_manifest
-from gputrain.google.storage import CHUNK_BYTES, BucketPrefix, check_owner, upload
+from gputrain.google.storage import CHUNK_BYTES, BucketPrefix, check_bucket, upload
 from gputrain.images.recipe import DOCKERFILE, Recipe, recipe
 from gputrain.images.repository import ImageRepository
 from gputrain.retry import LOOK, ONCE, READ
@@ -236,7 +236,7 @@ def _run_cloud_build(
 def _start_build(
     access: GoogleClient, region: str, bucket: BucketPrefix, recipe: Recipe, name: str, mark: str
 ) -> Mapping[str, Any]:
-    check_owner(access, bucket)
+    check_bucket(access, bucket)
     sent = bucket.object_name("images", recipe.archive.name)
     generation = upload(access, bucket, sent, recipe.archive.data)
     body = {

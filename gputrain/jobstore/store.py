@@ -13,7 +13,7 @@ from gputrain.concurrency import gather
 from gputrain.errors import FieldError, GputrainError, RequestError, SpecError, TransientError
 from gputrain.fields import short_repr
 from gputrain.google import GoogleClient, PreconditionError
-from gputrain.google.storage import BucketPrefix, ObjectInfo, Objects, check_owner
+from gputrain.google.storage import BucketPrefix, ObjectInfo, Objects, check_bucket
 from gputrain.jobstore.record import JobRecord, from_json, to_json
 
 _SCHEME, _HERE = "gputrain://", "local"
@@ -180,7 +180,7 @@ class BucketStore(DocumentStore):
     @property
     def _objects(self) -> Objects:
         if not 0 <= self.access.now() - self._proved_at < PROVED_FOR_S:
-            check_owner(self.access, self.bucket)
+            check_bucket(self.access, self.bucket)
             self._proved_at = self.access.now()
         return Objects(self.access, self.bucket.name)
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import attrs
 
+from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import QuotaExceededError
 from gputrain.google import Api, GoogleClient
 from gputrain.google.cache import Found
 from gputrain.google.forms import Json, mappings, number, texts
 from gputrain.quota.model import Figures, LimitSource, QuotaRow, QuotaSnapshot
-from gputrain.quota.table import Quotas, check_regions, quotas
+from gputrain.quota.table import Quotas, check_regions, sizes
 from gputrain.retry import SOON
 from gputrain.spec import GpuRequest
 
@@ -50,10 +51,22 @@ class QuotaReader:
         models: Sequence[ProvisioningModel] = (),
         regions: Sequence[str] = (),
     ) -> Quotas:
-        """Whether the quotas of some regions, by default the reader's, are enough for jobs of these sizes."""
+        """Whether the quotas of some regions are enough, in this order; by default in the reader's.
+
+        Args:
+            gpus: kinds, each with its count a node; empty: the smallest machine of every kind.
+            models: empty: all that count against a quota.
+        """
         check_regions(regions)
-        where = regions or self.regions
-        return quotas(self.read(), gpus=gpus, num_nodes=num_nodes, models=models, regions=where)
+        snapshot = self.read()
+        found = tuple(
+            snapshot.status(shape, num_nodes, model, region)
+            for shape, model in sizes(self.service, gpus)
+            if not models or model in models
+            for region in regions or self.regions
+            if region in catalog.regions(shape, self.service)
+        )
+        return Quotas(statuses=found, unread=snapshot.fixes)
 
     def questions(self) -> dict[str, Callable[[], Any]]:
         """The calls by their keys, to be made side by side with others of the same plan."""

@@ -12,7 +12,7 @@ from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, Shape
 from gputrain.display.table import Table, TableDisplay, as_cell
 from gputrain.fields import invalid
-from gputrain.quota.model import QuotaReading, QuotaSnapshot, QuotaStatus, Verdict, contradictions
+from gputrain.quota.model import QuotaReading, QuotaStatus, Verdict, contradictions
 from gputrain.spec import GpuRequest
 from gputrain.times import picked
 
@@ -71,30 +71,6 @@ class Quotas(TableDisplay):
         return [_as_json(one) for one in self]
 
 
-def quotas(
-    snapshot: QuotaSnapshot,
-    *,
-    gpus: Sequence[GpuRequest] = (),
-    num_nodes: int = 1,
-    models: Sequence[ProvisioningModel] = (),
-    regions: Sequence[str],
-) -> Quotas:
-    """Whether quotas are enough in some regions, in this order.
-
-    Args:
-        gpus: kinds, each with its count a node; empty: the smallest machine of every kind.
-        models: empty: all that count against a quota.
-    """
-    found = tuple(
-        snapshot.status(shape, num_nodes, model, region)
-        for shape, model in _sizes(snapshot.service, gpus)
-        if not models or model in models
-        for region in regions
-        if region in catalog.regions(shape, snapshot.service)
-    )
-    return Quotas(statuses=found, unread=snapshot.fixes)
-
-
 def check_regions(regions: Sequence[str]) -> None:
     """Raise SpecError for what is no region of Google Cloud: a zone, most often."""
     wrong = tuple(one for one in regions if not one[-1:].isdigit())
@@ -103,7 +79,7 @@ def check_regions(regions: Sequence[str]) -> None:
         raise invalid("region", wrong[0], "a region of Google Cloud", fix)
 
 
-def _sizes(service: Service, gpus: Sequence[GpuRequest]) -> Iterator[tuple[Shape, ProvisioningModel]]:
+def sizes(service: Service, gpus: Sequence[GpuRequest]) -> Iterator[tuple[Shape, ProvisioningModel]]:
     """The first machine of each request or kind that is sold under each model."""
     asked = [catalog.shapes(one.kind, one.count, service=service) for one in gpus]
     listed = asked if gpus else [catalog.shapes(service=service)]  # smallest counts first

@@ -14,7 +14,7 @@ from gputrain.backends.compute import images, networking
 from gputrain.backends.compute.settings import NAME, ComputeSettings, short
 from gputrain.backends.google import shape_of
 from gputrain.catalog import Fabric, GpuNetworking, ProvisioningModel, Service, Shape, region_of
-from gputrain.doctor.google import NeededApi, check_project, exists, find, image, network
+from gputrain.doctor.google import NeededApi, check_project, exists, find, image
 from gputrain.doctor.permissions import COMMON, QUOTAS, Permission
 from gputrain.doctor.report import Check, Checks, Probe, failed, ok
 from gputrain.google import Api, GoogleClient
@@ -130,7 +130,7 @@ class _Networks:
         name = short(settings.network)
         if settings.subnetwork is None:
             fix = f"gcloud compute networks create {name} --project {project} --subnet-mode auto"
-            yield network(self.access, f"projects/{project}/global/networks/{name}", fix)
+            yield exists(self.access, f"projects/{project}/global/networks/{name}", fix)
         for region in regions:
             for each in map(short, (settings.subnetwork or name, *settings.gpu_subnetworks)):
                 fix = (
@@ -138,7 +138,7 @@ class _Networks:
                     f" --network {name} --region {region} --range 10.0.0.0/20"
                 )
                 path = f"projects/{project}/regions/{region}/subnetworks/{each}"
-                yield exists(self.access, path, f"subnetwork {each} in {region}", fix)
+                yield exists(self.access, path, fix, where=f" in {region}")
         for_what = ""
         if spec is not None:
             for_what = networking.needs_internet(settings, spec.image_name, spec.requirements, spec.env)

@@ -10,7 +10,7 @@ from gputrain.backends.vertex.request import image_for
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import Service, Shape
 from gputrain.doctor import Checks, Probe
-from gputrain.doctor.google import NeededApi, check_project, image, network
+from gputrain.doctor.google import NeededApi, check_project, exists, image
 from gputrain.doctor.permissions import COMMON, QUOTAS, Permission
 from gputrain.google import GoogleClient
 from gputrain.planning import Candidate
@@ -53,7 +53,7 @@ def preflight(
 def _networks(access: GoogleClient, settings: VertexSettings) -> tuple[Probe, ...]:
     fix = "gcloud compute networks list, and name one of them"
     paths = (settings.network, settings.network_attachment)
-    return tuple(network(access, path, fix) for path in paths if path is not None)
+    return tuple(exists(access, path, fix) for path in paths if path is not None)
 
 
 def _images(

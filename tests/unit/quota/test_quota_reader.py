@@ -3,7 +3,6 @@
 import contextlib
 
 from gputrain.quota import EVERYWHERE, LimitSource, Verdict, contradictions
-from gputrain.quota.table import quotas
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import (
     DropBeforeCommit,
@@ -22,8 +21,7 @@ PROJECT = "compute.projects.get"
 
 
 def test_three_calls_tell_all_gpus_in_all_regions(cloud, reader):
-    book = reader.read()
-    found = quotas(book, regions=["us-central1", "europe-west4", "asia-southeast1"])
+    found = reader.quotas(regions=["us-central1", "europe-west4", "asia-southeast1"])
     assert {one.method for one in cloud.requests} == READS
     assert len(cloud.requests) == 3
     assert {one.gpu for one in found} >= {
@@ -94,7 +92,7 @@ def test_where_two_apis_contradict_each_other_both_are_shown_and_the_stricter_ob
     assert found.verdict is Verdict.SHORT
     assert found.deciding.source is LimitSource.CLOUD_QUOTAS
     assert [[one.limit for one in group] for group in contradictions(found.readings)] == [[64, 2]]
-    table = str(quotas(reader.read(), gpus=(), regions=[REGION]))
+    table = str(reader.quotas(regions=[REGION]))
     assert "regions.list says 64, Cloud Quotas says 2" in table
 
 
@@ -125,8 +123,8 @@ def test_what_cannot_be_read_is_unknown_and_never_short(cloud, access, methods, 
     with contextlib.ExitStack() as stack:
         for method in methods:
             stack.callback(cloud.fail(method, fault, times=None).cancel)
-        book = of_compute(access()).read()
-    listed = quotas(book, regions=[REGION])
+        reader = of_compute(access())
+        book, listed = reader.read(), reader.quotas(regions=[REGION])
     assert Verdict.SHORT not in {one.verdict for one in listed}
     assert standing(book, "H100", 8).verdict is (Verdict.UNKNOWN if INFOS in methods else Verdict.FITS)
     if len(methods) == 3:
