@@ -22,7 +22,7 @@ machines: $(VENV)/installed  ## jobs in containers and on machines that boot; `m
 
 soak: $(VENV)/installed .venv-frameworks/installed  ## before a release; SEEDS=10000 schedules at its end
 	$(PYTEST) -m soak --timeout 3600
-	.venv-frameworks/bin/python -m pytest -m soak tests/soak/frameworks
+	.venv-frameworks/bin/python -m pytest -m "soak or check" tests/soak/frameworks tests/contract/check/test_trackers.py
 	$(PYTHON) -m tests.simulation --seeds 0:$(or $(SEEDS),10000)
 
 lint: $(VENV)/installed
@@ -74,7 +74,7 @@ $(VENV)/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 .venv-frameworks/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 	python3 -m venv .venv-frameworks
 	locks/install .venv-frameworks/bin/python
-	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check lightning accelerate transformers deepspeed
+	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check lightning accelerate transformers deepspeed wandb mlflow-skinny
 	touch $@
 
 .venv-site/installed: pyproject.toml
