@@ -33,7 +33,7 @@ class Candidate(TableDisplay):
     gpu_count: int | Fraction
     machine_type: str
     place: str
-    region: str = attrs.field()
+    region: str = attrs.Factory(lambda self: self.place, takes_self=True)
     """What a refusal of a whole region rules out with this place; its own where there is nothing wider."""
     provisioning_model: ProvisioningModel | None
     """None on a machine of one's own, where nothing is sold."""
@@ -52,10 +52,6 @@ class Candidate(TableDisplay):
     network: Network | None = attrs.field(default=None, hash=False)
     """How the GPUs of its nodes talk; None for one node, or where it is not known."""
     fact: Fact = attrs.field(default=Fact(), hash=False)
-
-    @region.default
-    def _itself(self) -> str:
-        return self.place
 
     @property
     def gpus_needed(self) -> float:

@@ -17,7 +17,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 import attrs
 
@@ -49,15 +48,11 @@ def _market_at(one: Candidate, zone: str) -> Market:
     return (*markets_of(one)[0][:-2], zone, False)
 
 
-def _frozen(until: Mapping[Market, datetime]) -> Mapping[Market, datetime]:
-    return MappingProxyType(dict(until))
-
-
 @attrs.frozen(kw_only=True)
 class Blocks:
     """Zones and regions that come last for a machine and model, each until a time."""
 
-    until: Mapping[Market, datetime] = attrs.field(factory=dict, converter=_frozen)
+    until: Mapping[Market, datetime] = attrs.field(factory=dict)
 
     def hold(self, candidate: Candidate, now: datetime) -> bool:
         """Whether the candidate's zone or region was out of stock a short while ago."""

@@ -123,38 +123,26 @@ _SHARED = 0o1777
 """Of the folder of lock files: all users of the machine write there."""
 
 
-class Allotment:
-    """The GPUs that a job holds, by node, until it is closed or its process ends."""
-
-    def __init__(self, nodes: Sequence[Sequence[str]], files: Sequence[int]) -> None:
-        self.nodes = tuple(tuple(node) for node in nodes)
-        self._files = list(files)
-
-    def close(self) -> None:
-        """Give the GPUs back."""
-        while self._files:
-            os.close(self._files.pop())
-
-
-def allot(uuids: Sequence[str], num_nodes: int, per_node: int, folder: str) -> Allotment | None:
-    """``per_node`` free GPUs for each node, or None where there are too few: all or none, so no two jobs
-    can hold each other up. One lock file a GPU: the kernel lets go of it when the supervisor ends.
+def allot(uuids: Sequence[str], count: int, folder: str) -> dict[str, int]:
+    """So many free GPUs and the open lock file of each, or none where there are too few, so that no two jobs
+    hold each other up. The kernel unlocks a file when it is closed, or the supervisor ends.
     """
     held: dict[str, int] = {}
-    wanted = num_nodes * per_node
     for uuid in uuids:
-        if len(held) == wanted:
+        if len(held) == count:
             break
         file = _lock(uuid, folder)
         if file is not None:
             held[uuid] = file
-    if len(held) < wanted:
-        for file in held.values():
-            os.close(file)
-        return None
-    names: list[str] = list(held)
-    nodes = [names[node * per_node : (node + 1) * per_node] for node in range(num_nodes)]
-    return Allotment(nodes, list(held.values()))
+    if len(held) < count:
+        free(held)
+    return held
+
+
+def free(held: dict[str, int]) -> None:
+    """Give GPUs back."""
+    while held:
+        os.close(held.popitem()[1])
 
 
 def _lock(uuid: str, folder: str) -> int | None:
@@ -193,7 +181,7 @@ class ThisMachine(Site):
 
     def __init__(self, board: AttemptFolder) -> None:
         self._board, self._order = board, board.order
-        self._allotment = Allotment([()] * len(self._order["nodes"]), ())
+        self._gpus: dict[str, int] = {}
         self._results = ""
         self.restarts = int(self._order["max_restarts"])
         env = {**os.environ, **self._order["nodes"][0]["env"]}
@@ -214,9 +202,8 @@ class ThisMachine(Site):
         keeper.until(lambda: self._has_gpus(gpus))
 
     def _has_gpus(self, gpus: dict[str, Any]) -> bool:
-        found = allot(gpus["uuids"], len(self._order["nodes"]), gpus["per_node"], gpus["locks"])
-        self._allotment = found or self._allotment
-        return found is not None
+        self._gpus = allot(gpus["uuids"], len(self._order["nodes"]) * gpus["per_node"], gpus["locks"])
+        return bool(self._gpus)
 
     def deadline(self) -> float:
         """Waiting for GPUs took nothing of the job's time."""
@@ -225,11 +212,13 @@ class ThisMachine(Site):
     def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:
         self._results = results = self._board.file(folder.ATTEMPT.format(attempt=attempt))
         os.mkdir(results, folder.FOLDER_MODE)
-        common = self._environment(attempt, results)
-        return {
-            self._agent(keeper, node, {**common, **node["env"], "CUDA_VISIBLE_DEVICES": ",".join(gpus)}): rank
-            for rank, (node, gpus) in enumerate(zip(self._order["nodes"], self._allotment.nodes))
-        }
+        common, nodes, gpus = self._environment(attempt, results), self._order["nodes"], list(self._gpus)
+        agents = {}
+        for rank, node in enumerate(nodes):
+            own = ",".join(gpus[rank * len(gpus) // len(nodes) : (rank + 1) * len(gpus) // len(nodes)])
+            env = {**common, **node["env"], "CUDA_VISIBLE_DEVICES": own}
+            agents[self._agent(keeper, node, env)] = rank
+        return agents
 
     def _agent(self, keeper: Keeper, node: dict[str, Any], env: dict[str, str]) -> int:
         log = self._board.file(folder.NODE_LOG.format(node_rank=node["node_rank"]))
@@ -265,7 +254,7 @@ class ThisMachine(Site):
 
     def finish(self, keeper: Keeper) -> dict[str, Any]:  # noqa: ARG002  # it is a `Site`
         """The GPUs are free again. What the agents found lies beside their logs."""
-        self._allotment.close()
+        free(self._gpus)
         return {}
 
 

@@ -90,26 +90,26 @@ def test_of_each_card_all_is_read_and_what_cannot_be_read_is_left_out(machine):
 
 def test_gpus_are_allotted_to_all_nodes_or_to_none(tmp_path):
     locks, uuids = str(tmp_path / "locks"), ["GPU-a", "GPU-b", "GPU-c", "../GPU/d", "GPU-e"]
-    first = supervisor.allot(uuids, 2, 2, locks)
-    assert first.nodes == (("GPU-a", "GPU-b"), ("GPU-c", "../GPU/d"))
+    first = supervisor.allot(uuids, 4, locks)
+    assert list(first) == ["GPU-a", "GPU-b", "GPU-c", "../GPU/d"]
     assert sorted(os.listdir(locks)) == ["GPU-a", "GPU-b", "GPU-c", "___GPU_d"]
     assert os.stat(locks).st_mode & 0o7777 == 0o1777
     assert {os.stat(os.path.join(locks, one)).st_mode & 0o7777 for one in os.listdir(locks)} == {0o644}
-    assert supervisor.allot(uuids, 1, 2, locks) is None
-    second = supervisor.allot(uuids, 1, 1, locks)  # the one that was free is free again
-    assert second.nodes == (("GPU-e",),)
-    first.close()
-    third = supervisor.allot(uuids, 1, 3, locks)
-    assert third.nodes == (("GPU-a", "GPU-b", "GPU-c"),)
-    for one in (first, second, third):
-        one.close()
+    assert not supervisor.allot(uuids, 2, locks)
+    second = supervisor.allot(uuids, 1, locks)  # the one that was free is free again
+    assert list(second) == ["GPU-e"]
+    supervisor.free(first)
+    third = supervisor.allot(uuids, 3, locks)
+    assert list(third) == ["GPU-a", "GPU-b", "GPU-c"]
+    for one in (second, third):
+        supervisor.free(one)
 
 
 def test_a_lock_that_is_a_link_is_followed_nowhere(tmp_path):
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks" / "GPU-a").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        supervisor.allot(["GPU-a"], 1, 1, str(tmp_path / "locks"))
+        supervisor.allot(["GPU-a"], 1, str(tmp_path / "locks"))
     assert not (tmp_path / "elsewhere").exists()
 
 
