@@ -679,33 +679,28 @@ def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, An
     codes |= {_code(one.get("reason")) for one in details}
     given = [mapping(one.get(name)).items() for one in details for name in ("metadata", "metadatas")]
     metadata = {shorten(key): shorten(value) for items in given for key, value in items}
-    quotas = [
-        ReportedQuota(
-            metric=shorten(one.get("metricName")),
-            limit_name=shorten(one.get("limitName")),
-            limit=number(one.get("limit")),
-            future_limit=number(one.get("futureLimit"))
-            if one.get("rolloutStatus") == "IN_PROGRESS"
-            else None,
-            dimensions={shorten(k): shorten(v) for k, v in mapping(one.get("dimensions")).items()},
+    quota = None
+    if detail := next((one for one in details if one.get("metricName") or one.get("limitName")), None):
+        is_rising = detail.get("rolloutStatus") == "IN_PROGRESS"
+        quota = ReportedQuota(
+            metric=shorten(detail.get("metricName")),
+            limit_name=shorten(detail.get("limitName")),
+            limit=number(detail.get("limit")),
+            future_limit=number(detail.get("futureLimit")) if is_rising else None,
+            dimensions={shorten(k): shorten(v) for k, v in mapping(detail.get("dimensions")).items()},
         )
-        for one in details
-        if one.get("metricName") or one.get("limitName")
-    ]
-    if not quotas and "quota_metric" in metadata:  # the way of all services but Compute Engine
+    elif "quota_metric" in metadata:  # the way of all services but Compute Engine
         place = metadata.get("quota_location", "")
-        quotas = [
-            ReportedQuota(
-                metric=metadata["quota_metric"],
-                limit_name=metadata.get("quota_limit", ""),
-                limit=number(metadata.get("quota_limit_value")),
-                dimensions={"global" if place == "global" else "region": place} if place else {},
-            )
-        ]
+        quota = ReportedQuota(
+            metric=metadata["quota_metric"],
+            limit_name=metadata.get("quota_limit", ""),
+            limit=number(metadata.get("quota_limit_value")),
+            dimensions={"global" if place == "global" else "region": place} if place else {},
+        )
     return {
         "codes": frozenset(codes - {""}),
         "metadata": {key: value for key, value in metadata.items() if key and value},
-        "quota": quotas[0] if quotas else None,
+        "quota": quota,
     }
 
 
