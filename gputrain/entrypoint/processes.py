@@ -111,6 +111,13 @@ def send(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
+def kill(pids: Iterable[int]) -> None:
+    """SIGKILL to our children, and first to theirs where these would neither end with them nor come home."""
+    if _PRCTL is None:
+        send([below for pid in pids for below in host.children_of(pid)], signal.SIGKILL)
+    send(pids, signal.SIGKILL)
+
+
 def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
     """What a program writes. Raises OSError, or TimeoutError: then it is killed and left behind, since
     `subprocess.run` would wait for one that is stuck in a driver, or for its children."""
@@ -140,7 +147,7 @@ def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) 
         left = set(host.children_of(os.getpid())) - spared
         if not left:
             break
-        send(left, signal.SIGKILL)
+        kill(left)
         time.sleep(pause_s)
         pause_s = min(0.2, pause_s * 1.5)
     return ended

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 import attrs
-from attrs.validators import and_, deep_iterable, ge, in_, instance_of, lt, matches_re, optional
+from attrs.validators import and_, deep_iterable, deep_mapping, ge, in_, instance_of, lt, matches_re, optional
 
 from gputrain import causes
 from gputrain.errors import ProviderError, RequestError, SpecError
@@ -131,7 +131,10 @@ class JobRecord:
     argv: tuple[str, ...] = attrs.field(default=(), validator=deep_iterable(_TEXT))
     options: tuple[Option, ...] = attrs.field(default=(), validator=deep_iterable(instance_of(Option)))
     """What may be tried, in the plan's order."""
-    settings: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict, validator=instance_of(dict))
+    settings: Mapping[str, Mapping[str, str]] = attrs.field(
+        factory=dict,
+        validator=deep_mapping(_TEXT, instance_of(dict), mapping_validator=instance_of(dict)),
+    )
     """How each backend was set: to be compared with one's own, never to be used."""
     wanted: Wanted = attrs.field(default=Wanted.RUN, converter=Wanted)
     result: str = attrs.field(default="", validator=_TEXT)

@@ -240,7 +240,7 @@ class Keeper:
             if self.rules.stop and not running:
                 raise Stopped
             if due:
-                processes.send(running, signal.SIGKILL if due == KILL else signal.SIGTERM)
+                processes.kill(running) if due == KILL else processes.send(running, signal.SIGTERM)
             if due == KILL:
                 self._give_up_on_stuck(running)
             if due == ASK and self.rules.stop == status.CANCELLED:

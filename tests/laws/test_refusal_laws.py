@@ -85,7 +85,7 @@ def mutated(dice, document):
         holder, key = dice.choice(list(places(box)))
         how = dice.randrange(4)
         if how == 0:
-            holder[key] = dice.choice(JUNK)
+            holder[key] = copy.deepcopy(dice.choice(JUNK))
         elif how == 1 and isinstance(holder, dict):
             holder[dice.choice(("code", "reason", "status", "errors", "details", "zz"))] = holder.pop(key)
         elif how == 2:

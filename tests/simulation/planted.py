@@ -30,10 +30,6 @@ PLANTS = (
           text="            vm = self._calls.instance(vms.zone, name)\n"
                "            if vm is not None and _fits",
           instead="            vm = None\n            if vm is not None and _fits"),
-    Plant(name="a cancel that lets others start it again", file="gputrain/orchestration/reconciler.py",
-          text="    if record.wanted is Wanted.CANCEL:\n        return End(result=causes.CANCELLED.kind)\n"
-               "    if record.attempt.state",
-          instead="    if record.attempt.state"),
     Plant(name="a cancel that is not written down", file="gputrain/orchestration/look.py",
           text="            stored = context.jobs.swap(record, stored.version)\n"
                "            if record.backend",

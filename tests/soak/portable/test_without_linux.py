@@ -12,16 +12,18 @@ from tests.soak.portable import interpreter
 
 ROOT = Path(__file__).parents[3]
 
-DETACHED = (
+LINUX = (
+    "tests/unit/local/check/test_local_faults.py::test_a_lost_agent_fails_the_job_and_names_its_node",
+    "tests/unit/local/test_local_attempts.py::test_a_killed_supervisor_leaves_no_rank_and_the_job_is_lost",
     "tests/unit/local/check/test_local_faults.py::test_nothing_is_left_when_a_job_has_ended",
     "tests/unit/local/check/test_local_faults.py::test_ranks_that_do_not_listen_are_killed_with_all_they_started",
 )
-"""What a rank has detached from its session comes home to its agent on Linux alone, and docs say so."""
+"""On Linux alone ranks end with an agent that is killed, and what they detach comes home, as docs say."""
 
 SUITES = {
     "client": ("tests/unit/test_trainer.py", "tests/unit/test_job.py", "tests/unit/jobstore"),
     "contract": ("tests/contract", "-k", "local"),
-    "local": ("tests/unit/local", *(word for test in DETACHED for word in ("--deselect", test))),
+    "local": ("tests/unit/local", *(word for test in LINUX for word in ("--deselect", test))),
 }
 
 
