@@ -246,4 +246,4 @@ def test_a_lone_rank_takes_the_gpu_of_a_mac(
     monkeypatch: pytest.MonkeyPatch, world_size: int, wanted: Any, kind: str
 ) -> None:
     as_on_a_mac(monkeypatch)
-    assert choose_device(Place(0, 0, world_size, world_size, True), wanted).type == kind
+    assert choose_device(Place(0, 0, world_size, world_size), wanted).type == kind

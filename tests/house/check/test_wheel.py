@@ -110,7 +110,7 @@ def test_the_emulator_serves_without_gputrain(fresh, emulator):
 def test_both_together_are_one_program(fresh, wheel, emulator):
     fresh.install(wheel, emulator)
     done = fresh.python("-c", "import gputrain.emulator; print(gputrain.emulator.start.__module__)")
-    assert done.stdout.strip() == "gputrain_emulator", done.stderr
+    assert done.stdout.startswith("gputrain_emulator."), done.stderr
     assert "--port" in fresh.python("-m", "gputrain.emulator", "--help").stdout
 
 
