@@ -242,7 +242,7 @@ def test_a_bucket_that_is_gone_mid_run_keeps_no_vm(cloud, road, submit):
 
 @pytest.mark.soak
 def test_a_guest_that_loses_the_network_for_good_powers_off(cloud, road, submit):
-    job = submit("import time\nprint('waiting', flush=True)\ntime.sleep(4)", max_run_duration="2h")
+    job = submit("import time\nprint('waiting', flush=True)\ntime.sleep(30)", max_run_duration="2h")
     road.until_said(job, "waiting")
     cloud.fail("*", DropBeforeCommit(), times=None, caller=ACCOUNT)
     vms = cloud.compute.vms.values()
