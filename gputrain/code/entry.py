@@ -150,7 +150,7 @@ def _left_behind(spec: TrainingSpec, seen: Survey) -> Iterator[str]:
 
 
 def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool, python: str = "") -> str:
-    """What gives a rank the package that it did not find; empty where its traceback tells of none."""
+    """What gives a rank the package that it did not find; empty where its traceback names none."""
     found, folder = _LACKED.search(traceback), folder_of(spec)
     if found is None or _lies_in(folder, found[1]) or found[1] in sys.stdlib_module_names:
         return ""

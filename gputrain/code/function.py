@@ -250,7 +250,7 @@ class CannotTravel(Exception):
 
 
 def expression(value: object) -> str:
-    """An expression that makes an equal value, whatever names are around it. Raises CannotTravel.
+    """An expression that makes an equal value, independent of the names around it. Raises CannotTravel.
 
     >>> expression({"lr": 3e-4, "betas": (0.9, 0.999)})
     "{'lr': 0.0003, 'betas': (0.9, 0.999)}"

@@ -18,6 +18,7 @@ ENTERING = "entering the session"
 NAMED_RANKS = 8
 """How many ranks of those that do the same are named."""
 
+_FIX = "start it by torchrun or gputrain (`python -m gputrain.entrypoint -- train.py`)"
 _NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -46,7 +47,7 @@ def place_in(env: Mapping[str, str]) -> Place:
         raise SessionError(
             "the environment gives {} but not {}".format(", ".join(present), ", ".join(missing)),
             why="a rank cannot guess its place; Vertex AI's own RANK and WORLD_SIZE count machines",
-            fix="start it by torchrun or gputrain (`python -m gputrain.entrypoint -- train.py`)",
+            fix=_FIX,
         )
     return Place()
 
@@ -72,7 +73,7 @@ def checkpoint_dir_in(env: Mapping[str, str]) -> str | None:
     return "/gcs/" + named[len("gs://") :]
 
 
-def choose_device(place: Place, wanted: str | None) -> Any:
+def choose_device(place: Place, wanted: str | None, is_bare: bool = False) -> Any:
     """This rank's own GPU where there are GPUs (made the current one), else the CPU.
 
     Apple's GPU (MPS) is taken by a rank that is alone: no process group carries its tensors.
@@ -83,7 +84,7 @@ def choose_device(place: Place, wanted: str | None) -> Any:
     if wanted not in (None, "cpu", "cuda", "mps"):
         raise SessionError(f"device={wanted!r} is not known", fix='use "cpu", "cuda", "mps" or None')
     gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
-    check_gpus(place, gpus)
+    check_gpus(place, gpus, is_bare)
     if gpus and wanted != "mps":
         device = torch.device("cuda", place.local_rank)
         torch.cuda.set_device(device)  # first of all: NCCL and every .cuda() follow it
@@ -101,14 +102,20 @@ def choose_device(place: Place, wanted: str | None) -> Any:
     return torch.device("cpu")
 
 
-def check_gpus(place: Place, gpus: int) -> None:
-    """Refuse more ranks than GPUs."""
+def check_gpus(place: Place, gpus: int, is_bare: bool = False) -> None:
+    """Refuse more ranks than GPUs, and a bare start on a Vertex AI machine of several GPUs."""
     ranks = max(place.local_world_size, place.local_rank + 1)
     if gpus and ranks > gpus:
         raise SessionError(
             "{} ranks on this machine, but torch sees {} GPU{}".format(ranks, gpus, "s" * (gpus != 1)),
             why="two ranks on one GPU deadlock in NCCL",
             fix=f'set nproc_per_node={gpus}, or session(device="cpu")',
+        )
+    if is_bare and gpus > 1:
+        raise SessionError(
+            f"this script was started bare on a Vertex AI machine of {gpus} GPUs",
+            why="LOCAL_RANK is missing; one process would use one GPU and leave the others idle",
+            fix=_FIX,
         )
 
 

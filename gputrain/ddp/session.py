@@ -87,7 +87,8 @@ class Session:
 
     def __enter__(self) -> Session:
         place = place_in(os.environ)
-        self.device = choose_device(place, self._wanted_device)
+        is_bare = "CLUSTER_SPEC" in os.environ and "LOCAL_RANK" not in os.environ
+        self.device = choose_device(place, self._wanted_device, is_bare)
         self._has_joined = join(place, self.device, self._timeout_s)
         self._peers = peers = Peers.joined(self._timeout_s)
         self.rank, self.local_rank, self.world_size = peers.rank, place.local_rank, peers.world_size

@@ -47,12 +47,21 @@ def _code(code: int, meaning: str) -> int:
 # What the agent reads. A flag on the command line wins over its variable.
 JOB_ID = _env("GPUTRAIN_JOB_ID", "", "id of the job", has_flag=False)
 ATTEMPT = _env("GPUTRAIN_ATTEMPT", "0", "attempt of the job", has_flag=False)
-RUN_DIR = _env("GPUTRAIN_RUN_DIR", "", "where nodes meet: a folder, or gs://BUCKET/PREFIX; not for ranks")
+RUN_DIR = _env(
+    "GPUTRAIN_RUN_DIR",
+    "",
+    "where nodes meet: a folder, or gs://BUCKET/PREFIX; empty: each reports its own ranks",
+)
 NUM_NODES = _env("GPUTRAIN_NUM_NODES", "", "how many nodes; empty: ask the platform, else 1")
 NODE_RANK = _env("GPUTRAIN_NODE_RANK", "", "this node, from 0; empty: ask the platform, else 0")
 NODE_NAMES = _env("GPUTRAIN_NODE_NAMES", "", "names of all nodes, comma separated, for messages")
 NPROC_PER_NODE = _env("GPUTRAIN_NPROC_PER_NODE", "auto", "ranks on this node; auto: one per GPU, else 1")
-LAUNCHER = _env("GPUTRAIN_LAUNCHER", "torchrun-env", "torchrun-env, tensorflow or none: what ranks see")
+LAUNCHER = _env(
+    "GPUTRAIN_LAUNCHER",
+    "torchrun-env",
+    "torchrun-env: ranks with torchrun's environment; tensorflow: one process per node with TF_CONFIG; "
+    "none: one process per node, its environment as it is",
+)
 CHECKPOINT_DIR = _env("GPUTRAIN_CHECKPOINT_DIR", "", "where state is saved; empty: AIP_CHECKPOINT_DIR")
 OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "", "where results go; empty: AIP_MODEL_DIR")
 CODE_DIR = _env("GPUTRAIN_CODE_DIR", "", "folder of the code, where it goes with the machine")
@@ -62,13 +71,15 @@ LOG_DIR = _env("GPUTRAIN_LOG_DIR", "", "folder of a plain rank-<rank>.log per ra
 LOG_FORMAT = _env("GPUTRAIN_LOG_FORMAT", "text", "text: [rank] line; json: an object per line")
 JOIN_TIMEOUT = _env("GPUTRAIN_JOIN_TIMEOUT", "1800", "seconds to wait for all nodes")
 GRACE = _env("GPUTRAIN_GRACE", "25", "seconds between asking ranks to stop and killing them")
-HANG_TIMEOUT = _env("GPUTRAIN_HANG_TIMEOUT", "", "seconds of silence of all ranks that end a job")
-MIN_NODES = _env("GPUTRAIN_MIN_NODES", "", "fewest nodes: a session may resume on fewer", has_flag=False)
+HANG_TIMEOUT = _env(
+    "GPUTRAIN_HANG_TIMEOUT", "", "seconds of silence of all ranks that end a job; empty: never"
+)
+MIN_NODES = _env("GPUTRAIN_MIN_NODES", "", "fewest nodes; empty: all", has_flag=False)
 MASTER_ADDR = _env("GPUTRAIN_MASTER_ADDR", "", "node 0; empty: by the run directory, else MASTER_ADDR")
 MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "", "port of rank 0's store; empty: a free one, or MASTER_PORT")
 LOCAL_ADDR = _env("GPUTRAIN_LOCAL_ADDR", "", "address the other nodes reach this one by; empty: found out")
 
-NCCL_NET = _env("GPUTRAIN_NCCL_NET", "", "network that NCCL should use, else warn", has_flag=False)
+NCCL_NET = _env("GPUTRAIN_NCCL_NET", "", "network that NCCL should use; empty: any", has_flag=False)
 
 # What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
 NODE_ADDRS = _row(RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes, comma separated")

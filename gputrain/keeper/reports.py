@@ -254,7 +254,7 @@ class NodeReports:
         return ""
 
     def _answer(self) -> None:
-        """Look once whether stacks are asked for, and wait a moment for the answer. Raises OSError."""
+        """Look once whether stacks are requested, and wait a moment for the answer. Raises OSError."""
         asked = self.bucket.get(self.folder + contract.STACKS_ASK)
         if asked is None or asked == self._asked:
             return

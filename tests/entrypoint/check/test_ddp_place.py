@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from gputrain import ddp
 from gputrain.ddp import SessionError
 from gputrain.ddp.process_group import Place, check_gpus, checkpoint_dir_in, place_in
 
@@ -33,6 +35,15 @@ def test_more_ranks_than_gpus_are_refused_on_every_rank_alike() -> None:
         with pytest.raises(SessionError, match="4 ranks on this machine, but torch sees 2 GPUs") as caught:
             check_gpus(Place(local_rank, local_rank, 4, 4), 2)
         assert "nproc_per_node=2" in caught.value.fix
+
+
+def test_a_bare_start_that_would_leave_vertex_gpus_idle_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    for name in TORCHRUN:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLUSTER_SPEC", "{}")
+    with pytest.raises(SessionError, match="a Vertex AI machine of 8 GPUs"), ddp.session():
+        pass
 
 
 def test_our_own_checkpoint_directory_comes_before_vertex_one() -> None:
