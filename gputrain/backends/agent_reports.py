@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
 from gputrain import causes
-from gputrain.backends.base import Bundle, LogLine
+from gputrain.backends.base import Bundle, LogLine, LogPage
 from gputrain.causes import Cause
+from gputrain.concurrency import gather
 from gputrain.entrypoint import contract
 from gputrain.keeper import status as words
 from gputrain.lifecycle import Failure, State
@@ -191,41 +193,152 @@ class LoggedLine:
     line: LogLine
 
 
-@attrs.frozen
-class Tail:
-    """What one node wrote beyond a cursor, or a bounded part of it."""
+class LogStore(Protocol):
+    """Where the nodes of a job write their logs, in parts of which each is named by where it begins."""
 
-    entries: tuple[LoggedLine, ...] = ()
-    has_more: bool = False
+    settles_s: float
+    """How long lines of several nodes wait for each other; a later one is shown after younger ones."""
 
-    @classmethod
-    def of(cls, data: bytes, node_rank: int, offset: int, latest: float, *, has_more: bool = False) -> Tail:
-        """That of a part of a log which begins at an offset.
+    def read(self, attempt: str, rank: int, part: int, first: int, most: int) -> bytes:
+        """So many bytes of a part of a node's log from ``first`` on; none where there is no such part."""
+
+    def is_finished(self, size: int) -> bool:
+        """Whether a part of this size is finished: the next one begins where it ends."""
+
+    def parts(self, attempt: str) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """Where each part of an attempt's logs begins and its size, oldest first, by node."""
+
+
+PAGE_BYTES = 1_000_000
+"""How much of a node's log one page reads: a page stays small, however much a rank writes."""
+
+MOST_PART = 8 << 20
+"""Of a part, when the last lines are looked for; a node writes at most half of that at once."""
+
+SLACK_S = 1.0
+"""How far ahead of this machine's a clock may be."""
+
+Place = tuple[int, int]
+"""Offsets in a node's log: where the part begins that is read, and how far it was read."""
+
+
+@attrs.frozen(kw_only=True)
+class NodeLogs:
+    """The log of a job, attempt by attempt, with the lines of all nodes in the order of time."""
+
+    store: LogStore
+    attempts: Sequence[str]
+    """Those that may have written, the present one last."""
+    nodes: int
+    """How many the largest of them had."""
+    is_over: bool
+    """Whether the present attempt writes no more."""
+    now: Callable[[], float] = time.time
+
+    def read(self, cursor: str) -> LogPage:
+        """The next page.
 
         Args:
-            latest: a stamp beyond it is of a clock that is off: a node's may be, by hours, and a rank may
-                stamp its lines itself. Such a line stands where the one before it does.
+            cursor: ``attempt/part.offset,part.offset...``, one pair a node; empty: the beginning.
         """
-        entries, moment = [], 0.0
-        for raw in io.BytesIO(data):
-            offset += len(raw)
-            line = read_line(raw.rstrip(b"\n").decode("utf-8", "backslashreplace"), node_rank)
-            stamp = line.time.timestamp() if line.time else 0.0
-            moment = max(moment, stamp) if stamp <= latest else moment
-            entries.append(LoggedLine(moment, node_rank, offset, line))
-        return cls(tuple(entries), has_more)
+        begin = [(0, 0)] * self.nodes
+        index, at = self._read_cursor(cursor) or (0, begin)
+        while True:
+            page = self._page(self.attempts[index], at)
+            if page.lines or index == len(self.attempts) - 1:
+                return page
+            index, at = index + 1, begin
+
+    def _page(self, attempt: str, at: Sequence[Place]) -> LogPage:
+        is_past = self.is_over or attempt != self.attempts[-1]
+        known = float("inf") if is_past or self.nodes == 1 else self.now() - self.store.settles_s
+        read = gather(lambda rank: self._read(attempt, rank, *at[rank], is_past=is_past), range(self.nodes))
+        # Beyond the last line read of a node that has more, another node's lines would come too early.
+        known = min([known, *(lines[-1].moment for lines, has_more, _ in read if has_more and lines)])
+        found = [one for lines, *_ in read for one in lines if one.moment <= known]
+        shown = sorted(found, key=lambda one: (one.moment, one.node_rank, one.end))
+        ends = {one.node_rank: one.end for one in shown}
+        after = []
+        for rank, (*_, parts) in enumerate(read):
+            end = ends.get(rank, at[rank][1])
+            after.append((max(part for part in parts if part <= end), end))
+        return LogPage(lines=tuple(one.line for one in shown), cursor=_cursor(attempt, after))
+
+    def _read(
+        self, attempt: str, rank: int, part: int, offset: int, *, is_past: bool
+    ) -> tuple[list[LoggedLine], bool, list[int]]:
+        """A page of one node's log, whether there may be more, and where the parts begin of which it is."""
+        data, parts, most = b"", [part], PAGE_BYTES
+        while True:
+            end = offset + len(data)
+            data += self.store.read(attempt, rank, parts[-1], end - parts[-1], most - len(data))
+            end, has_more = offset + len(data), len(data) == most
+            if has_more and b"\n" not in data and most < MOST_PART:
+                most += PAGE_BYTES
+            elif has_more or not self.store.is_finished(end - parts[-1]):
+                break
+            else:
+                parts.append(end)
+        if has_more or not is_past:  # a half line waits for its end
+            data = data[: data.rfind(b"\n") + 1] or data[: len(data) * has_more]
+        return _logged(data, rank, offset, self.now() + SLACK_S), has_more, parts
+
+    @property
+    def begin(self) -> str:
+        """The cursor of the present attempt's beginning."""
+        return _cursor(self.attempts[-1], [(0, 0)] * self.nodes) if self.attempts else ""
+
+    def near_end(self, lines: int) -> str:
+        """A cursor for `read` after which so many lines of each node are left that has more; empty where the
+        present attempt is to be read from its beginning."""
+        attempt = self.attempts[-1]
+        parts = self.store.parts(attempt)
+        at = gather(lambda rank: self._near_end(attempt, rank, parts.get(rank, ()), lines), range(self.nodes))
+        return _cursor(attempt, at) if any(offset for _, offset in at) else ""
+
+    def _near_end(self, attempt: str, rank: int, parts: Sequence[tuple[int, int]], lines: int) -> Place:
+        left = max(1, lines)
+        for begin, size in reversed(parts):
+            first = max(0, size - MOST_PART)
+            data = self.store.read(attempt, rank, begin, first, size - first)
+            count = data.count(b"\n")
+            if count >= left or first:
+                rest = data.split(b"\n", max(count - left, bool(first)))[-1]
+                return begin, begin + first + len(data) - len(rest)
+            left -= count
+        return 0, 0
+
+    def _read_cursor(self, cursor: str) -> tuple[int, list[Place]] | None:
+        """The attempt, by its place among those that wrote, and the places of its nodes."""
+        found = re.fullmatch(r"([a-z0-9]{1,18})/((?:\d{1,15}\.\d{1,15},?)*)", cursor)
+        pairs = [pair.split(".") for pair in found[2].split(",") if pair] if found else []
+        if found is None or len(pairs) != self.nodes:
+            return None
+        if found[1] not in self.attempts:  # it never ran, and another has taken its place
+            return len(self.attempts) - 1, [(0, 0)] * self.nodes
+        places = [(min(int(part), int(offset)), int(offset)) for part, offset in pairs]
+        return self.attempts.index(found[1]), places
 
 
-def merged(tails: Sequence[Tail], settled: float) -> list[LoggedLine]:
-    """The entries of all nodes that may be shown, in the order of time, none held up by a clock that is off.
+def _cursor(attempt: str, places: Iterable[Place]) -> str:
+    return f"{attempt}/" + ",".join(f"{part}.{offset}" for part, offset in places)
+
+
+def _logged(data: bytes, node_rank: int, offset: int, latest: float) -> list[LoggedLine]:
+    """The lines of a part of a node's log which begins at an offset.
 
     Args:
-        settled: until when nothing is under way any more, in seconds since 1970.
+        latest: a stamp beyond it is of a clock that is off: a node's may be, by hours, and a rank may stamp
+            its lines itself. Such a line stands where the one before it does.
     """
-    # Beyond the last line read of a node that has more, another node's lines would come too early.
-    known = min([settled, *(tail.entries[-1].moment for tail in tails if tail.has_more and tail.entries)])
-    found = [one for tail in tails for one in tail.entries if one.moment <= known]
-    return sorted(found, key=lambda one: (one.moment, one.node_rank, one.end))
+    entries, moment = [], 0.0
+    for raw in io.BytesIO(data):
+        offset += len(raw)
+        line = read_line(raw.rstrip(b"\n").decode("utf-8", "backslashreplace"), node_rank)
+        stamp = line.time.timestamp() if line.time else 0.0
+        moment = max(moment, stamp) if stamp <= latest else moment
+        entries.append(LoggedLine(moment, node_rank, offset, line))
+    return entries
 
 
 def of_agents(spec: TrainingSpec) -> dict[str, str]:

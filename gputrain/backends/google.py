@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 from gputrain import catalog, causes, fields
-from gputrain.backends.agent_reports import MOST_BYTES, node_of, read_standings
+from gputrain.backends.agent_reports import MOST_BYTES, NodeLogs, node_of, read_standings
 from gputrain.backends.base import Backend, Bundle, JobFile, LogPage, Status
-from gputrain.backends.run_reports import RunLogs, RunReports
+from gputrain.backends.run_reports import BucketLogs, RunReports
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.causes import Cause
 from gputrain.code import resolve
@@ -332,12 +332,11 @@ class GoogleBackend(Backend, Generic[S]):
         logs = self._run_logs(record)
         return logs.near_end(lines) if logs.attempts else ""
 
-    def _run_logs(self, record: JobRecord) -> RunLogs:
+    def _run_logs(self, record: JobRecord) -> NodeLogs:
         attempt = record.attempt
         ids = [one.id for one in record.history if one.has_run and one.option.backend == self.name]
-        return RunLogs(
-            stored=self._objects,
-            folder=self._reports.folder(record.job_id),
+        return NodeLogs(
+            store=BucketLogs(self._objects, self._reports.folder(record.job_id)),
             attempts=ids if attempt is None else [*ids, attempt.id],
             nodes=record.training_spec.num_nodes,
             is_over=record.has_ended or attempt is None or self._looks.saw_end_of(attempt.id),

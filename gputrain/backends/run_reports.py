@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 import attrs
 
-from gputrain.backends.agent_reports import Status as AgentStatus, Tail, merged, read
-from gputrain.backends.base import LogPage
+from gputrain.backends.agent_reports import Status as AgentStatus, read
 from gputrain.concurrency import gather
 from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
 from gputrain.google import Objects
@@ -25,19 +24,6 @@ from gputrain.retry import LOOK
 
 LARGEST_REPORT = 1_000_000
 """Bytes of what one node writes of itself; its result is of some thousand."""
-
-SETTLES_S = 2.0
-"""How long lines of several nodes wait for each other. One that comes later is shown after younger ones of
-other nodes."""
-
-SLACK_S = 1.0
-"""How far ahead of this machine's a clock may be."""
-
-PAGE_BYTES = 1_000_000
-"""How much of a node's log one page reads: a page stays small, however much a rank writes."""
-
-MOST_PART = 8 << 20
-"""Of a part, when the last lines are looked for; a node writes at most half of that."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,110 +94,25 @@ def _moment(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, timezone.utc)
 
 
-Place = tuple[int, int]
-"""Offsets in a node's log: where the part begins that is read, and how far it was read."""
-
-
-@attrs.frozen(kw_only=True)
-class RunLogs:
-    """The log of a job, attempt by attempt, with the lines of all nodes in the order of time."""
+@attrs.frozen
+class BucketLogs:
+    """The logs of a job's nodes in the bucket, as of `LogStore`."""
 
     stored: Objects
     folder: str
     """Of the job; an attempt's is below it."""
-    attempts: Sequence[str]
-    """Those that may have written, the present one last."""
-    nodes: int
-    """How many the largest of them had."""
-    is_over: bool
-    """Whether the present attempt writes no more."""
-    now: Callable[[], float]
+    settles_s = 2.0
 
-    def read(self, cursor: str) -> LogPage:
-        """The next page.
+    def is_finished(self, size: int) -> bool:
+        return size >= LOG_PART_BYTES
 
-        Args:
-            cursor: ``attempt/part.offset,part.offset...``, one pair a node; empty: the beginning.
-        """
-        begin = [(0, 0)] * self.nodes
-        index, at = self._read_cursor(cursor) or (0, begin)
-        while True:
-            page = self._page(self.attempts[index], at)
-            if page.lines or index == len(self.attempts) - 1:
-                return page
-            index, at = index + 1, begin
+    def read(self, attempt: str, rank: int, part: int, first: int, most: int) -> bytes:
+        name = LOG_PART.format(node_rank=rank, offset=part)
+        return self.stored.read_range(f"{self.folder}{attempt}/{name}", first, most)
 
-    def _page(self, attempt: str, at: Sequence[Place]) -> LogPage:
-        is_past = self.is_over or attempt != self.attempts[-1]
-        settled = float("inf") if is_past or self.nodes == 1 else self.now() - SETTLES_S
-        read = gather(lambda rank: self._read(attempt, rank, *at[rank]), range(self.nodes))
-        shown = merged([tail for tail, _ in read], settled)
-        ends = {one.node_rank: one.end for one in shown}
-        after = []
-        for rank, (_, parts) in enumerate(read):
-            end = ends.get(rank, at[rank][1])
-            after.append((max(part for part in parts if part <= end), end))
-        return LogPage(lines=tuple(one.line for one in shown), cursor=_cursor(attempt, after))
-
-    def _read(self, attempt: str, rank: int, part: int, offset: int) -> tuple[Tail, list[int]]:
-        """A page of one node's log, and where the parts begin of which it is."""
-        data, parts, most = b"", [part], PAGE_BYTES
-        while True:
-            end, name = offset + len(data), self._part(attempt, rank, parts[-1])
-            data += self.stored.read_range(name, end - parts[-1], most - len(data))
-            end, has_more = offset + len(data), len(data) == most
-            if has_more and b"\n" not in data and most < MOST_PART:
-                most += PAGE_BYTES
-            elif has_more or end - parts[-1] < LOG_PART_BYTES:
-                break
-            else:
-                parts.append(end)
-        if has_more:
-            data = data[: data.rfind(b"\n") + 1] or data
-        return Tail.of(data, rank, offset, self.now() + SLACK_S, has_more=has_more), parts
-
-    @property
-    def begin(self) -> str:
-        """The cursor of the present attempt's beginning."""
-        return _cursor(self.attempts[-1], [(0, 0)] * self.nodes) if self.attempts else ""
-
-    def near_end(self, lines: int) -> str:
-        """A cursor for `read` after which so many lines of each node are left that has more; empty where the
-        present attempt is to be read from its beginning."""
-        attempt, parts = self.attempts[-1], dict[int, list[tuple[int, int]]]()
-        folder = f"{self.folder}{attempt}/logs/"
+    def parts(self, attempt: str) -> Mapping[int, Sequence[tuple[int, int]]]:
+        folder, found = f"{self.folder}{attempt}/logs/", dict[int, list[tuple[int, int]]]()
         for one in self.stored.list(folder):
-            found = re.fullmatch(r"(\d{1,6})-(\d{15})", one.name[len(folder) :])
-            if found:
-                parts.setdefault(int(found[1]), []).append((int(found[2]), one.size))
-        at = gather(lambda rank: self._near_end(attempt, rank, parts.get(rank, []), lines), range(self.nodes))
-        return _cursor(attempt, at) if any(offset for _, offset in at) else ""
-
-    def _near_end(self, attempt: str, rank: int, parts: Sequence[tuple[int, int]], lines: int) -> Place:
-        left = max(1, lines)
-        for begin, size in reversed(parts):
-            data = self.stored.read_range(self._part(attempt, rank, begin), 0, min(size, MOST_PART))
-            count = data.count(b"\n")
-            if count >= left:
-                rows = data.split(b"\n", count - left)
-                return begin, begin + len(data) - len(rows[-1])
-            left -= count
-        return 0, 0
-
-    def _part(self, attempt: str, rank: int, begin: int) -> str:
-        return f"{self.folder}{attempt}/" + LOG_PART.format(node_rank=rank, offset=begin)
-
-    def _read_cursor(self, cursor: str) -> tuple[int, list[Place]] | None:
-        """The attempt, by its place among those that wrote, and the places of its nodes."""
-        found = re.fullmatch(r"([a-z0-9]{1,18})/((?:\d{1,15}\.\d{1,15},?)*)", cursor)
-        pairs = [pair.split(".") for pair in found[2].split(",") if pair] if found else []
-        if found is None or len(pairs) != self.nodes:
-            return None
-        if found[1] not in self.attempts:  # it never ran, and another has taken its place
-            return len(self.attempts) - 1, [(0, 0)] * self.nodes
-        places = [(min(int(part), int(offset)), int(offset)) for part, offset in pairs]
-        return self.attempts.index(found[1]), places
-
-
-def _cursor(attempt: str, places: Iterable[Place]) -> str:
-    return f"{attempt}/" + ",".join(f"{part}.{offset}" for part, offset in places)
+            if name := re.fullmatch(r"(\d{1,6})-(\d{15})", one.name[len(folder) :]):
+                found.setdefault(int(name[1]), []).append((int(name[2]), one.size))
+        return found

@@ -193,10 +193,10 @@ class Local(Backend):
         path = self._folder(record)
         if not _is_there(path):
             return LogPage(lines=(), cursor=cursor)
-        return status.read_logs(path, cursor, is_over=status.is_over(path))
+        return status.logs(path, is_over=status.is_over(path)).read(cursor)
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
-        return status.near_end(self._folder(record), lines)
+        return status.logs(self._folder(record), is_over=True).near_end(lines)
 
     def python(self, record: JobRecord) -> str:
         order = folder.read_json(os.path.join(self._folder(record), folder.ORDER)) or {}

@@ -1,11 +1,11 @@
-"""What the folder of an attempt says: its status, and the lines of all nodes merged in the order of time."""
+"""What the folder of an attempt says: its status, its logs, and where its ranks stand."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,8 +13,8 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends import agent_reports as reports
-from gputrain.backends.agent_reports import Tail, first_cause, losses, merged
-from gputrain.backends.base import LogPage, Status
+from gputrain.backends.agent_reports import first_cause, losses
+from gputrain.backends.base import Status
 from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
 from gputrain.jobstore.folder import explained
@@ -24,17 +24,9 @@ from gputrain.lifecycle import Failure, State
 
 Document = Mapping[str, Any]
 LAST_LINES = 20
-USUAL_BYTES = 160
-"""Of a line: a guess, from which the last ones are looked for."""
 _MOST_NODES = 10_000
 
 _KILLED = "its supervisor wrote no end: it was killed, or this machine was restarted"
-
-CHUNK_BYTES = 1 << 18
-"""How much of a node's log one page reads at most: a page stays small, however much a rank writes."""
-_SETTLES_S = 0.02
-"""Time between an agent's stamp on a line and the line in the file, at most."""
-_CLOCK_SLACK_S = 1.0
 
 
 def inspect(path: str) -> Status:
@@ -97,8 +89,8 @@ def _is_success_of_node_0(document: Document) -> bool:
 
 def _last_write(path: str) -> datetime | None:
     """When a process of the attempt last wrote: no later than its end."""
-    names = [folder.STATE, *(folder.NODE_LOG.format(node_rank=rank) for rank in range(_node_count(path)))]
-    written = [os.path.getmtime(name) for one in names if os.path.exists(name := os.path.join(path, one))]
+    paths = [os.path.join(path, folder.STATE), *(_log(path, rank) for rank in range(_node_count(path)))]
+    written = [os.path.getmtime(one) for one in paths if os.path.exists(one)]
     return datetime.fromtimestamp(max(written), tz=timezone.utc) if written else None
 
 
@@ -129,7 +121,7 @@ def _without_document(path: str, report: reports.Status, documents: list[Documen
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
     if report.disk_was_full:
         message = f"the disk that holds {path} was full"
-    lines = tuple(line.message for line in read_logs(path, "", is_over=True).lines)
+    lines = tuple(line.message for line in logs(path, is_over=True).read("").lines)
     return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
 
@@ -144,81 +136,43 @@ def _run_folder(path: str, report: reports.Status) -> str:
     return os.path.join(path, folder.ATTEMPT.format(attempt=report.attempt))
 
 
-def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
-    """The next page of the job's log.
+class FolderLogs:
+    """The logs of the nodes of the attempt in a folder, each in one part, as of `LogStore`."""
 
-    Args:
-        path: the job's folder.
-        cursor: of the page before; empty: the beginning.
-        is_over: the job writes no more, so the last lines need not wait for their peers.
-    """
-    offsets = _offsets(cursor, _node_count(path))
-    settled = float("inf") if is_over else time.time() - _SETTLES_S
-    tails = [_tail(path, node_rank, offset, is_over) for node_rank, offset in enumerate(offsets)]
-    page = merged(tails, settled)
-    for entry in page:
-        offsets[entry.node_rank] = entry.end
-    return LogPage(lines=tuple(entry.line for entry in page), cursor=",".join(map(str, offsets)))
+    settles_s = 0.02
 
+    def __init__(self, path: str) -> None:
+        self._path = path
 
-def near_end(path: str, lines: int) -> str:
-    """The cursor after which about so many lines of each node are left, of all nodes after one moment."""
-    nodes, lines = range(_node_count(path)), max(1, lines)
-    begins = [_near_end(path, rank, lines) for rank in nodes]
-    since = max((moment for offset, moment in begins if offset), default=0.0)
-    offsets = [_from(path, rank, begins[rank][0], since) for rank in nodes]
-    return ",".join(map(str, offsets)) if any(offset for offset, _ in begins) else ""
+    def read(self, attempt: str, rank: int, part: int, first: int, most: int) -> bytes:  # noqa: ARG002
+        with suppress(FileNotFoundError), open(_log(self._path, rank), "rb") as file:
+            file.seek(first)
+            return file.read(most)
+        return b""
+
+    def is_finished(self, size: int) -> bool:  # noqa: ARG002
+        return False
+
+    def parts(self, attempt: str) -> Mapping[int, Sequence[tuple[int, int]]]:  # noqa: ARG002
+        paths = ((rank, _log(self._path, rank)) for rank in range(_node_count(self._path)))
+        return {rank: [(0, os.path.getsize(log))] for rank, log in paths if os.path.exists(log)}
 
 
-def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, float]:
-    """Where the last lines of a node's log begin, and when the first of them was written."""
-    try:
-        with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
-            offset = max(0, file.seek(0, os.SEEK_END) - lines * USUAL_BYTES)
-            file.seek(offset)
-            offset += len(file.readline()) if offset else 0
-    except FileNotFoundError:
-        return 0, 0.0
-    first = _tail(path, node_rank, offset, is_over=False).entries[:1]
-    if offset and not first:
-        return _near_end(path, node_rank, 8 * lines)
-    return offset, first[0].moment if first else 0.0
+def logs(path: str, *, is_over: bool) -> reports.NodeLogs:
+    """The log of the attempt in a folder."""
+    attempt = os.path.basename(path)
+    return reports.NodeLogs(
+        store=FolderLogs(path), attempts=[attempt], nodes=_node_count(path), is_over=is_over
+    )
 
 
-def _from(path: str, node_rank: int, offset: int, since: float) -> int:
-    """Where the lines of a node begin that were written since then, a part of its log at a time."""
-    while True:
-        entries = _tail(path, node_rank, offset, is_over=False).entries
-        early = [one.end for one in entries if one.moment < since]
-        offset = early[-1] if early else offset
-        if len(early) < len(entries) or not entries:
-            return offset
+def _log(path: str, node_rank: int) -> str:
+    return os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank))
 
 
 def _node_count(path: str) -> int:
     nodes = (folder.read_json(os.path.join(path, folder.ORDER)) or {}).get("nodes")
     return min(len(nodes), _MOST_NODES) if isinstance(nodes, list) else 0
-
-
-def _offsets(cursor: str, nodes: int) -> list[int]:
-    offsets = [int(part) for part in cursor.split(",") if part.isdecimal()]
-    return offsets if len(offsets) == nodes else [0] * nodes
-
-
-def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> Tail:
-    try:
-        with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(offset)
-            data = file.read(CHUNK_BYTES)
-            if b"\n" not in data and offset + len(data) < size:
-                data += file.readline()
-    except FileNotFoundError:
-        return Tail()
-    at_end = offset + len(data) >= size
-    if not (at_end and is_over):
-        data = data[: data.rfind(b"\n") + 1]
-    return Tail.of(data, node_rank, offset, time.time() + _CLOCK_SLACK_S, has_more=not at_end)
 
 
 def ask_for_stacks(path: str, nonce: str) -> None:

@@ -11,16 +11,20 @@ from gputrain.entrypoint.logs import timestamp
 from gputrain.keeper import folder
 from tests.each import each
 
+ATTEMPT = "a1"
+
 
 def job(path, *nodes):
+    path = path / ATTEMPT
+    path.mkdir()
     folder.write_json(str(path / folder.ORDER), {"nodes": [{}] * len(nodes)})
     for node_rank, lines in enumerate(nodes):
-        append(path, node_rank, lines)
+        append(path.parent, node_rank, lines)
     return str(path)
 
 
 def append(path, node_rank, lines):
-    with open(path / folder.NODE_LOG.format(node_rank=node_rank), "ab") as file:
+    with open(path / ATTEMPT / folder.NODE_LOG.format(node_rank=node_rank), "ab") as file:
         file.write(b"".join(lines))
 
 
@@ -32,7 +36,7 @@ def line(moment, message="m", rank=0, **more):
 def read_all(path, is_over=True):
     found, cursor, pages = [], "", 0
     while True:
-        page = states.read_logs(path, cursor, is_over=is_over)
+        page = states.logs(path, is_over=is_over).read(cursor)
         found += page.lines
         pages += 1
         if page.cursor == cursor:
@@ -60,7 +64,7 @@ def test_a_half_line_waits_for_its_end_while_the_job_runs(tmp_path):
 
 @pytest.mark.parametrize(("ahead_s", "is_shown"), [(-0.5, True), (0.9, False)])
 def test_a_line_of_this_moment_waits_for_lines_that_may_come_before_it(tmp_path, ahead_s, is_shown):
-    path = job(tmp_path, [line(time.time() + ahead_s, "now")])
+    path = job(tmp_path, [line(time.time() + ahead_s, "now")], [])
     assert messages(path, is_over=False) == ["now"] * is_shown
     assert messages(path) == ["now"]
 
@@ -82,11 +86,11 @@ def test_however_a_log_grows_each_line_is_read_once_and_in_order(tmp_path_factor
         for n, data in enumerate(whole):
             append(path, n, [data[done[n] : cut]])
             done[n] = max(done[n], min(cut, len(data)))
-        page = states.read_logs(where, cursor, is_over=False)
+        page = states.logs(where, is_over=False).read(cursor)
         found, cursor = [*found, *page.lines], page.cursor
     for n, data in enumerate(whole):
         append(path, n, [data[done[n] :]])
-    found += states.read_logs(where, cursor, is_over=True).lines
+    found += states.logs(where, is_over=True).read(cursor).lines
     for n, moments in enumerate(nodes):
         assert [one.message for one in found if one.node_rank == n] == [
             f"{n}-{i}" for i in range(len(moments))
