@@ -50,8 +50,6 @@ _ABOUT_NODES = (contract.NODE_LOSS, contract.NODE_MISSING)
 
 MOST_BYTES = 8 << 20
 """Of an answer; the stacks of a node's ranks take some kilobytes each."""
-_TEXTS = ("collective", "place", "trace", "absent")
-_COUNTS = ("rank", "local_rank")
 
 
 def read_result(document: object) -> Mapping[str, Any]:
@@ -398,29 +396,23 @@ def read_standings(content: bytes, node_rank: int) -> tuple[Mapping[str, Any], .
     except (ValueError, RecursionError):
         return ()
     ranks = document.get("ranks") if isinstance(document, dict) else None
-    found = [one for one in ranks if isinstance(one, dict)] if isinstance(ranks, list) else []
-    return tuple(_standing(one, node_rank) for one in found if whole(one.get("rank")) is not None)
+    found = [_fields(one, _STANDING) or {} for one in (ranks if isinstance(ranks, list) else ())]
+    return tuple({**_NOWHERE, "node_rank": node_rank, **one} for one in found if "rank" in one)
 
 
-def _standing(document: Mapping[str, Any], node_rank: int) -> Mapping[str, Any]:
-    recorded = document.get("recorded")
-    groups = recorded.items() if isinstance(recorded, dict) else ()
-    return {
-        "node_rank": node_rank,
-        **{name: whole(document.get(name)) or 0 for name in _COUNTS},
-        **{name: text(document.get(name)) or "" for name in _TEXTS},
-        "recorded": {str(text(group)): one for group, value in groups if (one := _counts(value))},
-    }
-
-
-def _counts(document: object) -> Mapping[str, Any] | None:
-    if not isinstance(document, dict) or whole(document.get("begun")) is None:
+def _recorded(groups: object) -> dict[str, Any] | None:
+    if not isinstance(groups, dict):
         return None
-    return {
-        "begun": document["begun"],
-        "done": whole(document.get("done")) or 0,
-        "name": text(document.get("name")) or "",
-    }
+    found = {str(text(group)): _fields(value, _COUNTS) or {} for group, value in groups.items()}
+    return {group: {"done": 0, "name": "", **one} for group, one in found.items() if "begun" in one}
+
+
+_COUNTS = {"begun": whole, "done": whole, "name": text}
+_NOWHERE = {"local_rank": 0, "collective": "", "place": "", "trace": "", "absent": "", "recorded": {}}
+_STANDING: Mapping[str, Callable[[object], object]] = {
+    "rank": whole, "local_rank": whole, "collective": text, "place": text, "trace": text, "absent": text,
+    "recorded": _recorded,
+}  # fmt: skip
 
 
 CAUSES: Mapping[str, Cause] = {

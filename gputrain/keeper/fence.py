@@ -60,12 +60,6 @@ class Fence:
         except Exception:  # noqa: BLE001  # an answer that is no bucket's stops no training either
             return MINE
 
-    def claims(self, name: str, holder: str) -> bool:
-        """Whether this job holds the attempt's claim: the first of two jobs that one attempt became."""
-        if self._bucket.put(name, holder.encode(), if_generation="0") is not None:
-            return True
-        return bool((self._bucket.get(name) or b"").decode("utf-8", "replace") == holder)
-
     def _ask(self) -> Any:
         """None where there is no record."""
         found = self._bucket.metadata_of(self._record)

@@ -117,10 +117,8 @@ def admit(job: Any) -> NodeReports | None:
         return None
     fence = Fence(bucket, record, attempt)
     heed(fence.at_boot())
-    if rank == 0:
-        hold_claim(bucket, fence, claim)
-    elif count > 1:
-        follow_claim(bucket, fence, claim)
+    if rank == 0 or count > 1:
+        heed_claim(bucket, fence, claim, is_first=rank == 0)
     log = NodeLog(tempfile.mkdtemp(prefix="gputrain-reports-"), rank)
     reports = NodeReports(bucket, folder + "/", fence, log, rank)
     os.environ[contract.RESULT_DIR] = reports.results
@@ -159,38 +157,28 @@ def heed(says: str) -> None:
         sys.exit(0)
 
 
-def hold_claim(bucket: Bucket, fence: Fence, name: str) -> None:
-    """Make this job the one of its attempt that trains, or end with 0 where another one is.
+def heed_claim(bucket: Bucket, fence: Fence, name: str, *, is_first: bool) -> None:
+    """Wait for node 0 to take the attempt's claim; end with 0 where another job than this one holds it.
 
     A service without request ids may start a job twice. A restart of the same job finds its own id.
     """
-    me = own_id()
-    if me and not fence.claims(name, me):
-        follow_claim(bucket, fence, name)
-
-
-def follow_claim(bucket: Bucket, fence: Fence, name: str) -> None:
-    """Wait for node 0 to take the attempt's claim; end with 0 where another job than this one holds it."""
-    me, patience = own_id(), time.monotonic() + seconds_of(contract.JOIN_TIMEOUT, os.environ)
-    holder = bucket.get(name) if me else b""
-    while holder is None:
+    me, patience = os.environ.get("CLOUD_ML_JOB_ID", ""), time.monotonic()
+    if not me:
+        say("this platform tells no job id: two jobs of the same key would both run", "WARNING")
+        return
+    if is_first:
+        bucket.put(name, me.encode(), if_generation="0")
+    patience += seconds_of(contract.JOIN_TIMEOUT, os.environ)
+    while (holder := bucket.get(name)) is None:
         heed(fence.while_running())
         if time.monotonic() > patience:
             say("node 0 took no claim in time: it never came this far", "ERROR")
             sys.exit(contract.NODE_LOST)
         time.sleep(CLAIM_EVERY_S)
-        holder = bucket.get(name)
     holder = holder.decode("utf-8", "replace")
-    if me and holder != me:
+    if holder != me:
         say("superseded: job %s of the same attempt trains; this one does nothing" % holder[:30], "NOTICE")
         sys.exit(0)
-
-
-def own_id() -> str:
-    me = os.environ.get("CLOUD_ML_JOB_ID", "")
-    if not me:
-        say("this platform tells no job id: two jobs of the same key would both run", "WARNING")
-    return me
 
 
 def read_secret(api: str, reference: str) -> str:

@@ -69,10 +69,3 @@ def test_a_machine_waits_for_a_bucket_that_does_not_answer(guest):
     guest.waited_s = 0.0
     guest.then = lambda waited_s: waited_s > 300 and order.cancel()
     assert guest.at_boot() == MINE
-
-
-def test_of_two_jobs_of_one_attempt_the_first_holds_the_claim(guest):
-    name = "team/jobs/bert/k3x9q2ab/claim"
-    assert guest.fence.claims(name, "1001")
-    assert not guest.fence.claims(name, "1002")
-    assert guest.fence.claims(name, "1001"), "a job that starts again holds it still"
