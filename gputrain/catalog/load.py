@@ -78,24 +78,29 @@ def merged(name: str, own: Iterable[Row] | None) -> tuple[Row, ...]:
 @cache
 def built_in(name: str) -> tuple[Row, ...]:
     """The rows of a table that came with the package. An empty cell means unknown."""
-    return tuple(map(MappingProxyType, csv.DictReader(data(f"{name}.csv").splitlines())))
+    return tuple(map(MappingProxyType, csv.DictReader(data(__package__, f"data/{name}.csv").splitlines())))
 
 
-def data(file: str) -> str:
-    """The text of a file of the package's data, also from inside a zip file."""
-    content = pkgutil.get_data(__package__, f"data/{file}")
+def data(package: str, file: str) -> str:
+    """The text of a file of the package, also from inside a zip file."""
+    content = pkgutil.get_data(package, file)
     assert content is not None, file
     return content.decode()
 
 
 @cache
-def networks() -> Mapping[str, Any]:
+def toml(package: str, file: str) -> Mapping[str, Any]:
+    """A TOML file of the package."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    document: Mapping[str, Any] = tomllib.loads(data("networks.toml"))
+    document: Mapping[str, Any] = tomllib.loads(data(package, file))
     return document
+
+
+def networks() -> Mapping[str, Any]:
+    return toml(__package__, "data/networks.toml")
 
 
 def user_rows(where: str, name: str) -> tuple[Row, ...] | None:

@@ -6,11 +6,8 @@
         client.create_custom_job(...)                               comes out as one of gputrain's errors
     to_error(operation_error(body), "create the VM")                the same for an operation that failed
 
-Where several rules fit, the first counts: what a person must fix stands before what may pass. The page
-docs/reference/errors.md is generated from the table. A rule that is not certain is worse than none: an error
-that no rule knows is a `ProviderError`, which is never retried.
-Source of codes and texts: Google's protos, documentation and public threads, read 2026-11-20 to 2026-11-23;
-tests/unit/google/refusals_met.tsv holds the sentences that people reported.
+The table is errors.toml; the first rule that fits counts. An error that no rule knows is a `ProviderError`,
+which is never retried.
 """
 
 from __future__ import annotations
@@ -24,11 +21,11 @@ from typing import Any
 
 import attrs
 
+from gputrain import errors
 from gputrain.catalog import is_of_all_regions
+from gputrain.catalog.load import toml
 from gputrain.errors import (
-    AccessError,
     ApiDisabledError,
-    AuthError,
     CapacityError,
     GputrainError,
     OrgPolicyError,
@@ -115,28 +112,20 @@ class ErrorDetails:
 
 @attrs.frozen
 class Rule:
-    """One kind of error: how it is recognized, what it becomes, and what to do about it."""
+    """One kind of error: how it is recognized, what it becomes, and what to do; errors.toml has the words."""
 
     name: str
-    """Stable: ``error.kind``, and the anchor on the page of errors."""
     error: type[GputrainError]
     title: str
-    """Ends the sentence "could not create the job: ..."."""
     fix: str
-    """``{facts}`` are filled in."""
     text: str = ""
-    """Searched in ``"WHERE: MESSAGE"``. Named groups become facts; a number behind a name is dropped."""
-    codes: str = ""
-    """Words that mean one thing; ``operation:CODE`` means it there only. Also found quoted in the message."""
-    status: str = ""
-    """HTTP statuses and words that only repeat them, asked last: Google reports a stockout as 503 and an
-    exceeded quota as 403. ``call:403`` means it of a call only."""
+    codes: frozenset[str] = frozenset()
+    status: frozenset[str] = frozenset()
     facts: Mapping[str, Any] = attrs.field(factory=dict)
 
     @property
     def scope(self) -> Scope:
-        scope: Scope = self.facts.get("scope", self.error.scope)
-        return scope
+        return Scope(self.facts.get("scope", self.error.scope))
 
     @property
     def try_elsewhere(self) -> bool:
@@ -149,230 +138,22 @@ class Rule:
         groups = found.groupdict().items() if found else ()
         return {name.rstrip("0123456789"): text for name, text in groups if text} if found else None
 
-    def fits(self, words: Iterable[str], field: str) -> bool:
-        """Whether one of the words stands in ``codes`` or ``status``."""
-        return not set(words).isdisjoint(getattr(self, field).split())
+
+def _rule(row: Mapping[str, Any]) -> Rule:
+    own = {kind.__name__: kind for kind in (MissingError, PreconditionError, UnclearError)}
+    return Rule(
+        row["name"],
+        own.get(row["error"]) or getattr(errors, row["error"]),
+        row["title"],
+        row["fix"],
+        "|".join(row.get("text", ())),
+        frozenset(row.get("codes", ())),
+        frozenset(row.get("status", ())),
+        row.get("facts", {}),
+    )
 
 
-_REGION, _PROJECT = {"scope": Scope.REGION}, {"scope": Scope.PROJECT}
-_PROJECT_ONLY = {"scope": Scope.PROJECT, "try_elsewhere": False}
-_OTHER_REGION = {"scope": Scope.REGION, "try_elsewhere": True}
-_LOGIN = "run `gcloud auth application-default login`, or pass credentials="
-_MORE = "https://console.cloud.google.com/iam-admin/quotas?project={project}"
-_ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
-_POLICY = r"(?:Constraint |violates constraint '?|[Oo]rg(?:anization)? [Pp]olic.{0,400}?)(?P<constraint>%s)"
-_ABSENT = r"The resource 'projects/[^']{1,200}/%s/[^']{1,200}' was not found"
-
-# fmt: off
-# ruff: noqa: E501  # Google's words stand whole
-RULES: tuple[Rule, ...] = (
-    # --- the account: credentials, permissions, APIs, policies ---
-    Rule("clock_skew", AuthError, "the clock of this machine is wrong",
-        "set this machine's clock (`sudo timedatectl set-ntp true`) and try again",
-        text=r"Invalid JWT: Token must be a short-lived token\b"),
-    Rule("credentials_missing", AuthError, "there are no credentials", _LOGIN,
-        text=r"Failed to retrieve \S{1,300} from the Google Compute Engine metadata service\. Status: 404",
-        codes="DefaultCredentialsError MalformedError InvalidResource InvalidValue InvalidType OSError"),
-    Rule("credentials_scope", AuthError, "the credentials lack a scope",
-        "give the credentials the scope https://www.googleapis.com/auth/cloud-platform; on a VM, stop it and run gcloud compute"
-        " instances set-service-account VM --scopes cloud-platform",
-        text=r"Request had insufficient authentication scopes\b",
-        codes="ACCESS_TOKEN_SCOPE_INSUFFICIENT"),
-    Rule("credentials_refused", AuthError, "the credentials are not accepted", _LOGIN,
-        codes="invalid_grant invalid_client invalid_rapt unauthorized_client RefreshError ReauthFailError ReauthSamlChallengeFailError"
-        " InvalidOperation UserAccessTokenError CREDENTIALS_MISSING ACCESS_TOKEN_EXPIRED ACCESS_TOKEN_TYPE_UNSUPPORTED",
-        status="401 UNAUTHENTICATED authError auth:400 auth:403 auth:404"),
-    Rule("api_disabled", ApiDisabledError, "the API is switched off",
-        "gcloud services enable {api} --project {project}; then wait a few minutes",
-        text=r"API has not been used in project [\w-]+ before or it is disabled\b|Access Not Configured\b|not found and cannot be used for API calls\b",
-        codes="SERVICE_DISABLED accessNotConfigured"),
-    Rule("billing_off", AccessError, "the project has no billing account that pays",
-        "gcloud billing projects link {project} --billing-account ACCOUNT",
-        text=r"has billing disabled|has not configured billing|[Bb]illing must be enabled|requires billing to be enabled"
-        r"|billing account for the owning project is disabled|with an? (?:absent|closed|disabled) billing account",
-        codes="BILLING_DISABLED UREQ_PROJECT_BILLING_NOT_FOUND accountDisabled billingNotEnabled"),
-    Rule("not_offered", AccessError, "Google has not opened this to the project",
-        "use a project with billing (labs and free accounts have no GPUs), or ask Google's support to open it"
-        " to {project}; another backend may do meanwhile",
-        text=r"\b(?:is|are) not (?:supported|available|enabled|allowed|offered) (?:for|in|to|on) (?:this|your) project\b(?!')"
-        r"|[Pp]roject \S{1,200} (?:is|has) not (?:been )?(?:allowed|authorized|permitted|granted access) to\b"
-        r"|\bnot (?:been )?(?:allowlisted|whitelisted)\b|Required '\w+ Access' permission\b",
-        facts=_PROJECT),
-    Rule("perimeter", OrgPolicyError, "a perimeter of VPC Service Controls forbids it",
-        "call from inside the perimeter, or give the organization's administrator the identifier in the answer",
-        text=r"prohibited by organization's policy\b",
-        codes="SECURITY_POLICY_VIOLATED"),
-    Rule("act_as", PermissionDeniedError, "you may not act as the service account",
-        "gcloud iam service-accounts add-iam-policy-binding {account} --member user:YOU --role roles/iam.serviceAccountUser",
-        text=r"permission to act as service_account: (?P<account>[^\s@]+@[\w.-]*\w)|not have access to service account '(?P<account2>[^']+)'"
-        r"|(?P<permission>iam\.service[aA]ccounts\.actAs)' (?:denied|permission)\b",
-        codes="SERVICE_ACCOUNT_ACCESS_DENIED",
-        facts={"permission": "iam.serviceAccounts.actAs"}),
-    Rule("service_account_missing", PermissionDeniedError, "the service account does not exist",
-        "gcloud iam service-accounts list --project {project}; then name one of these as service_account=",
-        text=r"Service account (?P<account>[^\s@]+@[\w.-]*\w) does not exist\b",
-        facts=_PROJECT),
-    Rule("service_agent", PermissionDeniedError, "Google's own service agent lacks a permission",
-        "gcloud beta services identity create --service compute.googleapis.com --project {project}; then give the agent the role that the"
-        " answer names",
-        text=r"\b(?P<account>service-\d+@[\w-]+\.iam\.gserviceaccount\.com)\b.{0,40}?(?:does not have|lacks)[ `'\[]{0,4}(?P<permission>[a-z]\w+\.\w+\.\w+)?",
-        codes="PERMISSIONS_ERROR",
-        facts=_PROJECT),
-    Rule("org_policy_location", OrgPolicyError, "an organization policy forbids this region",
-        "allow a region that the policy {constraint} names",
-        text=_POLICY % r"constraints/gcp\.resourceLocations\b",
-        facts=_OTHER_REGION),
-    Rule("org_policy", OrgPolicyError, "an organization policy forbids it",
-        "keep the policy: {change}; or ask the organization's administrator about {constraint}",
-        text=_POLICY % r"(?:customC|c)onstraints/[\w.]*\w"),
-    Rule("permission", PermissionDeniedError, "you lack a permission",
-        "ask for a role with {permission}: gcloud projects add-iam-policy-binding {project} --member user:YOU --role ROLE",
-        text=r"Permission ['\"](?P<permission>[\w.]+)['\"] denied\b|\bRequired '(?P<permission2>[\w.]+)' permission\b"
-        r"|Permission (?P<permission3>\w+\.\w+\.\w+) is required to perform|[Pp]ermission denied to enable service\b"
-        r"|does not have (?P<permission4>[a-z]\w*\.\w+\.\w+) access to\b|(?:does|do) not have permission to access\b",
-        codes="IAM_PERMISSION_DENIED",
-        status="call:403 call:PERMISSION_DENIED call:forbidden"),
-    # --- quota; and calls that come too fast, whose words are close to those of a quota ---
-    Rule("daily_limit", QuotaExceededError, "the day's number of calls is used up",
-        f"wait until the day is over, or ask for a higher limit at {_MORE}",
-        text=r"Quota exceeded for quota metric '(?P<metric>[^']+)' and limit '[^']* per day\b",
-        codes="dailyLimitExceeded",
-        facts=_PROJECT_ONLY),
-    Rule("concurrency", TransientError, "too many operations at once",
-        "wait until some of the project's operations have ended; start fewer jobs at the same time",
-        codes="CONCURRENT_OPERATIONS_QUOTA_EXCEEDED"),
-    Rule("quota_project", QuotaExceededError, "a quota of the whole project is too small",
-        f"ask for more of {{metric}} at {_MORE}",
-        text=r"Quota '(?P<metric>[\w-]+)' exceeded\.\s+Limit: (?P<limit>\d{1,12}(?:\.\d{1,6})?) globally\b",
-        facts=_PROJECT_ONLY),
-    Rule("quota_region", QuotaExceededError, "a quota is too small",
-        f"ask for more of {{metric}} at {_MORE}, or allow another GPU, region or provisioning_model",
-        text=r"Quota '(?P<metric>[\w-]+)' exceeded\.(?:\s+Limit: (?P<limit>\d{1,12}(?:\.\d{1,6})?)(?: in region (?P<region>[\w-]+\w))?)?"
-        r"|The following quota(?:s are exceeded| metrics exceed quota limits): (?P<metrics>[^\n\"]+)"
-        r"|Insufficient (?:\w+ )?quota to satisfy (?:the )?request(?:[\w:, ]{0,20}resource:? \"(?P<metric2>\w+)\")?"
-        r"|\b[Qq]uota (?:failure for\b|(?:is |was )?exceeded\b(?! for\b))|\b(?:insufficient quota to|due to quota restrictions)\b",
-        codes="QUOTA_EXCEEDED quotaExceeded"),
-    Rule("rate", TransientError, "too many calls within a minute",
-        "wait for the next minute; look with fewer processes, or ask for a higher limit",
-        text=r"Quota exceeded for quota (?:metric|group) '(?P<metric>[^']{1,200})'"
-        r"|Quota exceeded for (?P<metric2>aiplatform\.googleapis\.com/\S{0,200}request\S{0,100})|\bexceed(?:ed|s) the rate limit\b",
-        codes="rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED",
-        status="call:429 call:RESOURCE_EXHAUSTED"),
-    # --- the request ---
-    Rule("live_migration", RequestError, "a machine with GPUs cannot be moved during maintenance",
-        "set onHostMaintenance to TERMINATE",
-        text=r"guest accelerators do not support live"),
-    Rule("gpu_misfit", RequestError, "this machine does not carry these GPUs",
-        "leave machine_type out and name the GPUs alone (gpu='L4:2'), or take a pair that `gputrain gpus` lists",
-        text=r"\[[\w-]+(?:, [\w-]+)*\] features are not compatible for creating instance|accelerator count \"[^\"]*\" is not allowed\b"
-        r"|\"[^\"]+\" is not supported for machine type \"|\bAt (?:most|least) \d+ \w{1,20} can be used along with \d+ accelerator"
-        r"|Cannot use (?:\w+ ){0,3}machine type .{1,80} with (?:GPUs|accelerators)\b"),
-    Rule("disk_misfit", RequestError, "this machine does not take this disk",
-        "take another disk type: hyperdisk-balanced on A3 Ultra, A4 and newer, pd-balanced or pd-ssd before",
-        text=r"\[[\w-]+\] features and \[.{0,400}InstanceTaxonomies are not compatible|\bDisk type \S+ is not supported for machine type\b"),
-    Rule("disk_too_small", RequestError, "the boot disk is smaller than its image",
-        "make the boot disk at least as large as the answer says",
-        text=r"Requested disk size cannot be smaller than the image size"),
-    Rule("image_missing", MissingError, "the boot image does not exist",
-        "name an image or family that `gcloud compute images list` shows, or leave image_family out",
-        text=_ABSENT % r"image(?:s|FamilyViews)"),
-    Rule("subnet_missing", MissingError, "the subnetwork does not exist in this region",
-        "gcloud compute networks subnets list --project {project}; then name one of the region, or allow its region",
-        text=r"The referenced subnetwork resource cannot be found|" + _ABSENT % r"regions/[\w-]{1,40}/subnetworks",
-        facts=_OTHER_REGION),
-    Rule("network_missing", MissingError, "the network does not exist",
-        "gcloud compute networks list --project {project}; then name one: it is the same in every region",
-        text=r"The referenced network resource cannot be found|" + _ABSENT % "global/networks"),
-    # --- the place: another zone or region may do ---
-    Rule("not_in_zone", CapacityError, "the zone does not have it", "allow more zones or regions",
-        text=r"/zones/(?P<zone>[\w-]+)/(?:accelerator|machine)Types/[^']+' was not found|Location (?P<zone2>[\w-]+) is not found or access is unauthorized"
-        r"|Machine type with name '[^']{1,80}' does not exist in zone '(?P<zone3>[\w-]+)'"
-        r"|[Aa]ccelerator type (?:with name )?['\"]?[\w-]{1,80}['\"]? does not exist in zone ['\"]?(?P<zone4>[\w-]+)",
-        facts={"is_lasting": True}),
-    Rule("not_in_region", CapacityError, "the region does not have this machine", "allow more regions",
-        text=r"Machine type \"[^\"]+\" is not supported\.",
-        facts={"is_lasting": True, "scope": Scope.REGION}),
-    Rule("network_elsewhere", CapacityError, "the network belongs to another zone",
-        "allow the zone that the answer names, or make a network for this one",
-        text=r"Network profile only allows resource creation in location",
-        facts={"is_lasting": True}),
-    Rule("addresses_exhausted", CapacityError, "the subnetwork has no address left",
-        "gcloud compute networks subnets expand-ip-range SUBNET --region REGION --prefix-length 20; or allow more regions",
-        text=r"IP space of '[^']{1,300}' is exhausted",
-        codes="IP_SPACE_EXHAUSTED IP_SPACE_EXHAUSTED_WITH_DETAILS",
-        facts=_REGION),
-    Rule("reservation_not_ready", TransientError, "the reservation is not ready yet",
-        "wait until `gcloud compute reservations describe NAME --zone ZONE` says READY; then submit again",
-        text=r"to a reservation with status: (?:CREATING|UPDATING)\b"),
-    Rule("reservation_full", CapacityError, "the reservation is used up",
-        "wait until its machines are free, or allow provisioning_model='standard' or 'spot' beside it",
-        text=r"Specified reservation \S{1,300} does not have available resources|No available resources in specified reservations"
-        r"|\b[Rr]eservations? (?:\S{1,300} )?(?:do|does) not have (?:enough|sufficient)\b|All automatic reservations\b.{0,300} fully consumed",
-        codes="RESERVATION_CAPACITY_EXCEEDED"),
-    Rule("reservation_unusable", RequestError, "the reservation cannot be used",
-        "gcloud compute reservations list --project {project}; then name one of this project, zone and machine type",
-        text=r"Specified reservations? .{1,200}?(?:do(?:es)? not exist|can not be targeted)|reservation must exist in the same project"
-        r"|no automatic reservation matching|[Cc]ould not find the given reservation|Incompatible AggregateReservation|ReservationAffinity of\b"
-        r"|[Tt]o consume reservation\b|to a reservation with status: ",
-        codes="INVALID_RESERVATION RESERVATION_NOT_FOUND RESERVATION_INCOMPATIBLE"),
-    Rule("stockout_region", CapacityError, "no machines are left in the region", _ELSEWHERE,
-        text=r"Resources are insufficient in region: (?P<region>[\w-]+)|regions/(?P<region2>[\w-]+)' does not have enough resources available",
-        codes="REGION_RESOURCE_POOL_EXHAUSTED REGION_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
-        facts=_REGION),
-    Rule("stockout", CapacityError, "no machines are left in the zone", _ELSEWHERE,
-        text=r"zones/(?P<zone>[\w-]+)' does not have enough resources available|not have (?:enough|sufficient) (?:resources|capacity) available"
-        r"|not enough resources available|not currently have sufficient capacity|currently unavailable in the (?P<zone2>[\w-]+) zone"
-        r"|[Nn]o available zone found|could not provision queued instances",
-        codes="ZONE_RESOURCE_POOL_EXHAUSTED ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS RESOURCE_POOL_EXHAUSTED INSUFFICIENT_CAPACITY"
-        " insufficientCapacity STOCKOUT resource_availability stockout"),
-    Rule("reclaimed", CapacityError, "a VM was reclaimed while it was made",
-        "try again later, or allow another zone or provisioning_model",
-        text=r"\b(?:due to|because of|by) preemption\b|\b(?:was|were|been) preempted\b",
-        codes="operation:UNSUPPORTED_OPERATION operation:RESOURCE_NOT_FOUND operation:PREEMPTED"),
-    Rule("failed_inside", CapacityError, "the zone failed at it, and Google does not say how",
-        "try again later, or allow another zone: nothing is left of the try",
-        text=r"\Aoperation: .{0,400}Internal error\. Please try again or contact Google Support\b|Internal error occurred for the current attempt",
-        codes="operation:INTERNAL_ERROR"),
-    Rule("gang_incomplete", CapacityError, "not all of the VMs could be made", _ELSEWHERE,
-        codes="operation:VM_MIN_COUNT_NOT_REACHED"),
-    # --- the state of what is there ---
-    Rule("in_use", RequestError, "something it needs is in use", "wait until what the answer names is gone, or delete it",
-        text=r"resource '[^']+' is already being used by '",
-        codes="resourceInUseByAnotherResource RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"),
-    Rule("bucket_location", RequestError, "the bucket is not where the job runs",
-        "name a bucket in the job's region: gcloud storage buckets create gs://NAME --location REGION",
-        text=r"The Cloud Storage bucket of \S{1,300} is in location `?[\w-]+`?\. It must be in the same"),
-    Rule("retained", RequestError, "the bucket keeps an object as it is",
-        "name a bucket without a retention policy or holds: a job's record is overwritten while it runs",
-        text=r"Object '.{1,1024}' is (?:subject to|under) .{1,200}\bcannot be (?:deleted|overwritten)",
-        codes="retentionPolicyNotMet objectUnderActiveHold"),
-    Rule("source_busy", TransientError, "the image or snapshot is copied too often at once",
-        "submit again in a few minutes; for many nodes use an image instead of a snapshot",
-        text=r"Too frequent operations from the source resource",
-        codes="RESOURCE_OPERATION_RATE_EXCEEDED"),
-    Rule("not_ready", TransientError, "it is still changing", "wait until it has stopped changing; then try again",
-        text=r"The resource '[^']{1,400}' is not ready\b",
-        codes="resourceNotReady RESOURCE_NOT_READY"),
-    Rule("missing", MissingError, "it does not exist", "check the project, the region and the name",
-        status="call:404 call:410 call:NOT_FOUND call:notFound"),
-    Rule("name_taken", PreconditionError, "something of this name exists",
-        "look at what is there; it may be an earlier try of the same",
-        text=r"The resource '[^']{1,400}' already exists",
-        status="409 ALREADY_EXISTS alreadyExists"),
-    Rule("changed", PreconditionError, "it has changed since it was read", "read it again, then repeat the change",
-        text=r"(?:Invalid fingerprint|Supplied fingerprint does not match|Labels fingerprint either invalid)\b",
-        status="call:412 call:conditionNotMet"),
-    Rule("request", RequestError, "the request is refused", "change what the answer names",
-        status="400 405 411 413 INVALID_ARGUMENT FAILED_PRECONDITION OUT_OF_RANGE CONDITION_NOT_MET LIMIT_EXCEEDED invalid badRequest required"),
-    Rule("token_unavailable", TransientError, "no token was available",
-        "check that this machine reaches https://oauth2.googleapis.com, or on a VM its metadata server",
-        status="auth:408 auth:429 auth:500 auth:502 auth:503 auth:504 internal_failure server_error"),
-    Rule("unclear", UnclearError, "no answer that says what was done",
-        "look whether it was done before you do it again: `trainer.jobs()` lists what is there",
-        status="call:408 call:499 call:500 call:502 call:503 call:504 call:INTERNAL call:UNAVAILABLE call:DEADLINE_EXCEEDED"
-        " call:ABORTED call:CANCELLED call:backendError call:internalError"),
-)
-# fmt: on
+RULES = tuple(map(_rule, toml(__package__, "errors.toml")["rule"]))
 _BY_NAME = {rule.name: rule for rule in RULES}
 _UNTRUSTED = re.compile(r"SSLCertVerification|CERTIFICATE_VERIFY_FAILED|\[X509|TLS CA certificate bundle")
 _QUOTED = re.compile(r"\b(?:CODE_)?(?:GCE_)?([A-Z]{2,}(?:_[A-Z]+)+|[A-Z]{4,})\b")
@@ -402,10 +183,10 @@ def _by_code(details: ErrorDetails) -> Rule | None:
     codes = details.codes | {f"{details.where}:{code}" for code in details.codes}
     quoted = _QUOTED.findall(" ".join((*sorted(details.codes), details.message)))
     words = codes | {str(details.status), f"{details.where}:{details.status}"}
-    found = [rule for rule in RULES if rule.fits(codes, "codes")]
+    found = [rule for rule in RULES if codes & rule.codes]
     # a code that is only quoted repeats no write
-    found += [rule for rule in RULES if rule.fits(quoted, "codes") and not rule.error.retryable]
-    found += [rule for rule in RULES if rule.fits(words, "status")]
+    found += [rule for rule in RULES if rule.codes.intersection(quoted) and not rule.error.retryable]
+    found += [rule for rule in RULES if words & rule.status]
     return found[0] if found else None
 
 
@@ -432,7 +213,7 @@ def to_error(
         )
     details = details if details.place else attrs.evolve(details, place=place)
     found = rule.search(details) or {}
-    facts = {"scope": rule.scope, "try_elsewhere": rule.try_elsewhere, **rule.facts}
+    facts = {**rule.facts, "scope": rule.scope, "try_elsewhere": rule.try_elsewhere}
     facts |= _facts(rule, details, found)
     if rule.name == "rate" and now is not None:
         facts["refills_in_s"] = 60.0 - now % 60.0
