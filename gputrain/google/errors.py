@@ -139,11 +139,11 @@ class Rule:
         return {name.rstrip("0123456789"): text for name, text in groups if text} if found else None
 
 
-def _rule(row: Mapping[str, Any]) -> Rule:
-    own = {kind.__name__: kind for kind in (MissingError, PreconditionError, UnclearError)}
-    return Rule(
+_OWN = {kind.__name__: kind for kind in (MissingError, PreconditionError, UnclearError)}
+RULES = tuple(
+    Rule(
         row["name"],
-        own.get(row["error"]) or getattr(errors, row["error"]),
+        _OWN.get(row["error"]) or getattr(errors, row["error"]),
         row["title"],
         row["fix"],
         "|".join(row.get("text", ())),
@@ -151,9 +151,8 @@ def _rule(row: Mapping[str, Any]) -> Rule:
         frozenset(row.get("status", ())),
         row.get("facts", {}),
     )
-
-
-RULES = tuple(map(_rule, toml(__package__, "errors.toml")["rule"]))
+    for row in toml(__package__, "errors.toml")["rule"]
+)
 _BY_NAME = {rule.name: rule for rule in RULES}
 _UNTRUSTED = re.compile(r"SSLCertVerification|CERTIFICATE_VERIFY_FAILED|\[X509|TLS CA certificate bundle")
 _QUOTED = re.compile(r"\b(?:CODE_)?(?:GCE_)?([A-Z]{2,}(?:_[A-Z]+)+|[A-Z]{4,})\b")
