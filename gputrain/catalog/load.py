@@ -99,6 +99,7 @@ def toml(package: str, file: str) -> Mapping[str, Any]:
     return document
 
 
+@cache
 def networks() -> Mapping[str, Any]:
     return toml(__package__, "data/networks.toml")
 
