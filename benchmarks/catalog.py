@@ -15,7 +15,6 @@ WARM: dict[str, Callable[[], object]] = {
         service=Service.COMPUTE,
         provisioning_model=ProvisioningModel.SPOT,
         region="us-central1",
-        min_gpu_memory_gib=40,
         min_compute_capability="8.0",
         max_usd_h=40,
     ),

@@ -19,12 +19,10 @@ from .images import (
     ImageFault as ImageFault,
     cuda_of as cuda_of,
     default_image as default_image,
-    default_images as default_images,
     image_faults as image_faults,
 )
 from .load import SOURCES as SOURCES, source as source
 from .lookup import (
-    VERTEX_FEE as VERTEX_FEE,
     attachments as attachments,
     counts as counts,
     fabrics as fabrics,
@@ -51,23 +49,17 @@ from .lookup import (
 from .models import (
     ANY_RESERVATION as ANY_RESERVATION,
     FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,
-    Attachment as Attachment,
     CompactPlacement as CompactPlacement,
     Confidence as Confidence,
     Fabric as Fabric,
-    Family as Family,
     Gpu as Gpu,
     GpuNetworking as GpuNetworking,
     Gpus as Gpus,
-    Lifecycle as Lifecycle,
     Machine as Machine,
-    Machines as Machines,
-    NotSold as NotSold,
     Price as Price,
     Prices as Prices,
     ProvisioningModel as ProvisioningModel,
     Quota as Quota,
-    ReservationKind as ReservationKind,
     Service as Service,
     Shape as Shape,
     Shapes as Shapes,
@@ -77,8 +69,6 @@ from .models import (
 from .names import (
     NOT_SOLD as NOT_SOLD,
     find as find,
-    kind_of as kind_of,
-    meant_by as meant_by,
     not_sold as not_sold,
 )
 

@@ -95,7 +95,6 @@ def shapes(
     service: Service | str | None = None,
     provisioning_model: ProvisioningModel | str | None = None,
     region: str | None = None,
-    min_gpu_memory_gib: float = 0,
     min_compute_capability: str = "0.0",
     max_usd_h: float | None = None,
 ) -> Shapes:
@@ -108,7 +107,6 @@ def shapes(
         service: only what this service offers, ``"compute"`` or ``"vertex"``.
         provisioning_model: only what is sold this way (``"spot"``), by ``service`` or by either without one.
         region: only what the service (by default Compute Engine) lists in this region.
-        min_gpu_memory_gib: at least this much memory on each GPU.
         min_compute_capability: at least this, such as ``"8.0"`` for bfloat16.
         max_usd_h: known to cost at most this per hour, in ``region`` or somewhere, under
             ``provisioning_model`` or any that is sold. Shapes without a whole price are left out.
@@ -135,8 +133,7 @@ def shapes(
     def is_wanted(shape: Shape) -> bool:
         sold = {one for each in services for one in shape.sold_as(each)}
         return (
-            shape.gpu.memory_gib >= min_gpu_memory_gib
-            and shape.gpu.capability >= least
+            shape.gpu.capability >= least
             and (bool(sold) if model is None else model in sold)
             and (region is None or region in regions(shape, listing))
             and (max_usd_h is None or any(map(is_cheap, prices(shape, service=listing, region=region))))
@@ -355,6 +352,8 @@ def price(
             source += "" if management_fee is not None else f" ({load.source('vertex-fee').dated})"
     return Price(
         usd_h=usd_h,
+        gpu=wanted.gpu.kind,
+        gpu_count=wanted.gpu_count,
         machine_type=wanted.machine_type,
         region=region,
         provisioning_model=model,

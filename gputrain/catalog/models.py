@@ -391,6 +391,8 @@ class Price(TableDisplay):
     date: str
     """The day of the price list, as ISO text."""
     leaves_out: tuple[str, ...] = ()
+    gpu: str = ""
+    gpu_count: int | Fraction = 0
     machine_type: str = ""
     region: str = ""
     provisioning_model: ProvisioningModel | None = None
@@ -413,12 +415,14 @@ class Prices(TableDisplay, tuple[Price, ...]):
 
     @property
     def table(self) -> Table:
-        columns = ("machine type", "region", "provisioning model", "USD/h", "leaves out", "dated")
+        columns = ("$/h", "region", "model", "GPUs", "machine")
         rows = (
-            (p.machine_type, p.region, p.provisioning_model, f"{p.usd_h:.4f}", p.leaves_out, p.date)
+            (f"{'' if p.is_whole else '≥ '}{p.usd_h:,.2f}", p.region, p.provisioning_model,
+             f"{float(p.gpu_count):g} x {p.gpu}", p.machine_type)
             for p in self
-        )
-        return Table(title="Prices, US dollars an hour", columns=columns, rows=rows, right=("USD/h",))
+        )  # fmt: skip
+        caption = f"prices of {max(p.date for p in self)}" if self else "no known price"
+        return Table(title="Prices per hour", columns=columns, rows=rows, right=("$/h",), caption=caption)
 
 
 @attrs.frozen(kw_only=True)

@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import enum
+import io
 import os
 import re
 import runpy
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
@@ -30,6 +29,7 @@ from gputrain.catalog import ProvisioningModel, Stage, load, region_of
 from gputrain.catalog.load import FIGURES, Row
 from gputrain.catalog.skus import Bill, Rates, bills, rates_of, sum_of
 from gputrain.display.table import Table, TableDisplay
+from gputrain.entrypoint import host
 from gputrain.errors import ProviderError, RequestError
 from gputrain.google import Api, GoogleClient, Listing
 from gputrain.google.compute_lists import NO_ITEMS, list_all_zones
@@ -439,23 +439,17 @@ def write(folder: str, name: str, rows: Iterable[Row]) -> None:
     Raises:
         RequestError: it cannot be written there.
     """
-    draft = ""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, load.COLUMNS[name], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=folder, prefix=f".{name}-")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, load.COLUMNS[name], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        os.chmod(draft, 0o644)  # prices are no secret, and $GPUTRAIN_CATALOG may be for many
-        os.replace(draft, os.path.join(folder, f"{name}.csv"))
+        host.put(os.path.join(folder, f"{name}.csv"), text.getvalue())
     except OSError as error:
         what = f"the refreshed catalog cannot be written to {folder}"
         fix = "set $GPUTRAIN_CATALOG to a folder that you may write to"
         raise RequestError(what, why=str(error), fix=fix) from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)  # of a write that failed
 
 
 if __name__ == "__main__":  # the command `gputrain catalog refresh`

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+import attrs
 
 from gputrain import catalog
-from gputrain.catalog import Service, Shape
+from gputrain.catalog import Price, Service
 from gputrain.cli.output import Exit, result
-from gputrain.display.table import Table
 from gputrain.errors import RequestError
 from gputrain.spec.gpu import parse_gpu
 from gputrain.times import picked, plain
 
-Json = dict[str, Any]
 MOST_PRICES = 15
 _GPU = "kind memory_gib compute_capability min_cuda accelerator_type vertex_accelerator_type"
 
@@ -42,8 +41,9 @@ def run(kind: str | None, regions: Sequence[str], *, prices: bool, spot: bool, e
         there = [one for region in regions for one in catalog.shapes(kind, count, region=region)]
         shapes = type(shapes)(one for one in shapes if one in there)
     if prices or spot:
-        rows = _prices(shapes, regions, spot=spot)
-        return result(_table(rows, len(rows) if everything else MOST_PRICES), {"prices": rows})
+        known = [one for shape in shapes for one in catalog.prices(shape, spot=spot or None)]
+        wanted = [one for one in known if not regions or one.region in regions]
+        return _show(sorted(wanted, key=lambda one: (one.usd_h, one.region)), everything=everything)
     rows = [
         {
             "gpu": one.gpu.kind,
@@ -56,46 +56,23 @@ def run(kind: str | None, regions: Sequence[str], *, prices: bool, spot: bool, e
     return result(shapes, {"shapes": rows})
 
 
-def _prices(shapes: Iterable[Shape], regions: Collection[str], *, spot: bool) -> list[Json]:
-    """The known prices of Compute Engine, cheapest first. On Vertex AI a fee comes on top."""
+def _show(found: Sequence[Price], *, everything: bool) -> Exit:
+    """Show prices of Compute Engine, cheapest first."""
+    table = catalog.Prices(found if everything else found[:MOST_PRICES]).table
+    if found:
+        more = len(found) - len(table.rows)
+        left_out = f"; {more} more with --all" if more else ""
+        caption = f"Compute Engine, {table.caption}; Vertex AI adds a fee{left_out}"
+        table = attrs.evolve(table, caption=caption)
     rows = [
         {
-            "gpu": shape.gpu.kind,
-            "gpu_count": float(shape.gpu_count),
-            "machine_type": shape.machine_type,
-            "region": one.region,
-            "provisioning_model": plain(one.provisioning_model),
+            "gpu": one.gpu,
+            "gpu_count": float(one.gpu_count),
+            **picked(one, "machine_type region provisioning_model"),
             "price_usd_h": one.usd_h,
             "price_is_whole": one.is_whole,
             "price_date": one.date,
         }
-        for shape in shapes
-        for one in catalog.prices(shape, spot=spot or None)
-        if not regions or one.region in regions
+        for one in found
     ]
-    return sorted(rows, key=lambda row: (row["price_usd_h"], row["region"]))
-
-
-def _table(rows: Sequence[Json], most: int) -> Table:
-    notes = ["no known price"]
-    if shown := rows[:most]:
-        date = max(one["price_date"] for one in shown)
-        notes = [f"Compute Engine, prices of {date}", "Vertex AI adds a fee"]
-    if len(shown) < len(rows):
-        notes.append(f"{len(rows) - len(shown)} more with --all")
-    return Table(
-        title="Prices per hour",
-        columns=("$/h", "region", "model", "GPUs", "machine"),
-        rows=[
-            (
-                f"{'' if one['price_is_whole'] else '≥ '}{one['price_usd_h']:,.2f}",
-                one["region"],
-                one["provisioning_model"],
-                f"{one['gpu_count']:g} x {one['gpu']}",
-                one["machine_type"],
-            )
-            for one in shown
-        ],
-        right=("$/h",),
-        caption="; ".join(notes),
-    )
+    return result(table, {"prices": rows})
