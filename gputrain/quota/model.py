@@ -75,6 +75,8 @@ class QuotaReading(TableDisplay):
     """What an increase of it names: ``(("region", "us-central1"),)``."""
     is_gate: bool = True
     """False for a quota that may or may not count: it is shown, and decides nothing."""
+    is_optional: bool = False
+    """True where a project may not have this quota: it counts only where a limit is read."""
     note: str = ""
     """Why it is unknown, or what else to know."""
     setting: str = ""
@@ -156,27 +158,6 @@ def _by_quota(readings: Sequence[QuotaReading]) -> Collection[list[QuotaReading]
 # What a job counts against
 
 
-@attrs.frozen(kw_only=True)
-class Count:
-    """One quota that a job counts against, and what the whole job adds to it."""
-
-    quota: Quota
-    need: float
-    where: str
-    """A region, or `EVERYWHERE`."""
-    is_gate: bool = True
-    is_optional: bool = False
-    """True where a project may not have this quota: it counts only where a limit is read."""
-    setting: str = ""
-
-    @property
-    def dimensions(self) -> dict[str, str]:
-        """What distinguishes it from the same quota elsewhere, as Cloud Quotas names it."""
-        region = {} if self.where == EVERYWHERE else {"region": self.where}
-        family = {"gpu_family": self.quota.gpu_family} if self.quota.gpu_family else {}
-        return {**region, **family}
-
-
 def counts(
     shape: Shape,
     num_nodes: int,
@@ -186,8 +167,8 @@ def counts(
     *,
     disk_gib: int = 0,
     disk_type: str | None = None,
-) -> tuple[Count, ...]:
-    """The quotas that a job counts against, the GPU's own first; empty where none is known.
+) -> tuple[QuotaReading, ...]:
+    """The quotas that a job counts against, without limits, the GPU's own first; empty where none is known.
 
     Args:
         disk_gib, disk_type: of each machine's boot disk; the type that the machine boots from by default.
@@ -198,23 +179,32 @@ def counts(
     if own is None:
         return ()
     gpus, vcpus = shape.api_gpu_count * num_nodes, shape.machine.vcpus * num_nodes
-    found = [Count(quota=own, need=gpus, where=region)]
+    found = [_need(own, gpus, region)]
     if service is Service.VERTEX:
         return (*found, *_vertex_cpus(shape, vcpus, model, region))
-    found.append(Count(quota=catalog.ALL_REGIONS, need=gpus, where=EVERYWHERE))
+    found.append(_need(catalog.ALL_REGIONS, gpus, EVERYWHERE))
     if shape.machine.family.needs_cpu_quota:
         cpus = catalog.CPUS if model is ProvisioningModel.STANDARD else PREEMPTIBLE_CPUS
-        found.append(Count(quota=cpus, need=vcpus, where=region))
-        found.append(Count(quota=catalog.CPUS_ALL_REGIONS, need=vcpus, where=EVERYWHERE))
+        found.append(_need(cpus, vcpus, region))
+        found.append(_need(catalog.CPUS_ALL_REGIONS, vcpus, EVERYWHERE))
     elif shape.machine_type.startswith("a2-") and model is ProvisioningModel.STANDARD:
-        found.append(Count(quota=catalog.A2_CPUS, need=vcpus, where=region, is_gate=False))
+        found.append(_need(catalog.A2_CPUS, vcpus, region, is_gate=False))
     if disk_gib:
         disk = catalog.other_quota(disk_type or shape.machine.boot_disk_types[0])
-        found.append(Count(quota=disk, need=disk_gib * num_nodes, where=region, setting="disk_gib="))
+        found.append(_need(disk, disk_gib * num_nodes, region, setting="disk_gib="))
     return tuple(found)
 
 
-def _vertex_cpus(shape: Shape, vcpus: int, model: ProvisioningModel, region: str) -> Iterator[Count]:
+def _need(quota: Quota, need: float, where: str, **more: Any) -> QuotaReading:
+    region = () if where == EVERYWHERE else (("region", where),)
+    family = (("gpu_family", quota.gpu_family),) if quota.gpu_family else ()
+    return QuotaReading(
+        metric=quota.name, where=where, need=need, quota_id=quota.quota_id or "", api=quota.api,
+        dimensions=(*region, *family), **more,
+    )  # fmt: skip
+
+
+def _vertex_cpus(shape: Shape, vcpus: int, model: ProvisioningModel, region: str) -> Iterator[QuotaReading]:
     """The vCPUs of a custom job: Spot jobs of every machine in one metric, the others in one of the series.
 
     Source of Spot: a live refusal of 2026-09-05; a new project has 1 preemptible vCPU in each region. Whether
@@ -223,10 +213,10 @@ def _vertex_cpus(shape: Shape, vcpus: int, model: ProvisioningModel, region: str
     series = shape.machine_type.partition("-")[0].upper()
     if model is not ProvisioningModel.STANDARD:
         spot = catalog.other_quota("CPUs of Spot jobs", service=Service.VERTEX, preemptible=True)
-        yield Count(quota=spot, need=vcpus, where=region, is_gate=model is ProvisioningModel.SPOT)
+        yield _need(spot, vcpus, region, is_gate=model is ProvisioningModel.SPOT)
     elif series in ("N1", "A2", "A3", "G2"):
         own = catalog.other_quota(f"{series} CPUs", service=Service.VERTEX)
-        yield Count(quota=own, need=vcpus, where=region, is_optional=series != "N1")
+        yield _need(own, vcpus, region, is_optional=series != "N1")
 
 
 # What was read
@@ -318,7 +308,7 @@ class QuotaSnapshot:
                 metric=f"GPUs: {shape.gpu.kind}", where=region, need=gpus, project=self.project,
                 note="no quota is known by name",
             )  # fmt: skip
-            readings = tuple(one for count in against for one in self._readings(count)) or (unnamed,)
+            readings = tuple(one for need in against for one in self._readings(need)) or (unnamed,)
         if reservation == ANY_RESERVATION:
             readings = tuple(map(_doubted, readings))
         return QuotaStatus(
@@ -326,37 +316,33 @@ class QuotaSnapshot:
             readings=readings, note=owned or self.note,
         )  # fmt: skip
 
-    def _readings(self, count: Count) -> Iterator[QuotaReading]:
+    def _readings(self, need: QuotaReading) -> Iterator[QuotaReading]:
         """One for each source that has a limit; where none has, one that is unknown and says why."""
-        blank = QuotaReading(
-            metric=count.quota.name, where=count.where, need=count.need, quota_id=count.quota.quota_id or "",
-            api=count.quota.api, dimensions=tuple(count.dimensions.items()), project=self.project,
-            is_gate=count.is_gate, setting=count.setting,
-        )  # fmt: skip
-        figures = {source: pair for source in self.found if (pair := self._figures(source, count))}
+        blank = attrs.evolve(need, project=self.project)
+        figures = {source: pair for source in self.found if (pair := self._figures(source, need))}
         for source, (limit, usage) in figures.items():
             note = ""
-            if count.quota is PREEMPTIBLE_CPUS and limit == 0:
+            if need.metric == PREEMPTIBLE_CPUS.name and limit == 0:
                 # A project that never asked for any may count Spot VMs against CPUS: unverified, so no block.
                 limit, note = None, "0 may mean that they count against CPUS instead"
             yield attrs.evolve(
                 blank, limit=limit, usage=usage, source=source, read_at=self.found[source].read_at, note=note
             )
-        if not figures and count.is_gate and not count.is_optional:
-            asked = [LimitSource.CLOUD_QUOTAS] if count.quota.quota_id else []
-            if count.quota.metric and self.service is Service.COMPUTE:
-                asked.insert(0, LimitSource.PROJECT if count.where == EVERYWHERE else LimitSource.REGIONS)
+        if not figures and need.is_gate and not need.is_optional:
+            listed = LimitSource.PROJECT if need.where == EVERYWHERE else LimitSource.REGIONS
+            asked = [listed] * (self.service is Service.COMPUTE)
+            asked += [LimitSource.CLOUD_QUOTAS] * bool(need.quota_id)
             whys = {one.value: self.unread.get(one.value, "does not tell it") for one in asked}
             yield attrs.evolve(blank, note="; ".join(grouped(whys)))
 
-    def _figures(self, source: LimitSource, count: Count) -> Figures | None:
+    def _figures(self, source: LimitSource, need: QuotaReading) -> Figures | None:
         read: Mapping[Any, Any] = self.found[source].value or {}
         if source is LimitSource.REGIONS:
-            return read.get((count.quota.metric, count.where))
+            return read.get((need.metric, need.where))
         if source is LimitSource.PROJECT:
-            return read.get(count.quota.metric) if count.where == EVERYWHERE else None
-        found = read.get(count.quota.quota_id) or read.get(count.quota.metric) or ()
-        limit = limit_at(found, count.dimensions)
+            return read.get(need.metric) if need.where == EVERYWHERE else None
+        found = read.get(need.quota_id) or read.get(need.metric) or ()
+        limit = limit_at(found, dict(need.dimensions))
         return None if limit is None else (limit, None)
 
 
