@@ -244,8 +244,6 @@ def instance(kind: type[Any]) -> Reader:
     return reader(lambda value: isinstance(value, kind))
 
 
-_FLAG = Field(instance(bool), "True or False", "leave it out", is_needed=True)
-_CALLBACK = Field(function, "a function of a JobEvent", "print")
 _CLOCK = Field(function, "a function", "leave it out", is_needed=True)
 ARGUMENTS = {
     "idempotency_key": Field(text, "a text that is not blank", "leave it out for a new job each time"),
@@ -254,22 +252,17 @@ ARGUMENTS = {
         "an event that another thread sets",
         "threading.Event()",
     ),
-    "on_change": _CALLBACK,
-    "listener": attrs.evolve(_CALLBACK, is_needed=True),
+    "on_change": Field(function, "a function of a JobEvent", "print"),
     "name": Field(
         lambda value: value if value == "" else text(value),
         "the beginning of a job's id",
         "name='bert'",
         is_needed=True,
     ),
-    "arguments": Field(function, "a function of a point", "arguments=lambda point: [str(point['lr'])]"),
-    "path": Field(path, "the path of a file", "path='scan.html'", is_needed=True),
-    "on_line": Field(function, "a function of one line", "print"),
-    "create_repository": _FLAG,
     "now": _CLOCK,
     "sleep": _CLOCK,
 }
-"""Arguments that several public calls share."""
+"""Arguments of calls that make a job or list jobs; a wrong one of another call is a Python error."""
 
 
 def check(call: str, **given: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from gputrain.experiments.comparison import NO_JOB, Comparison
 from gputrain.experiments.points import SHOWN_FAULTS, Arguments, Point, arguments_of, read_points
 from gputrain.experiments.record import Entry, ExperimentRecord, ExperimentStore
 from gputrain.experiments.runner import Runner, concurrency_limit, log
-from gputrain.fields import Errors, Field, check, matching, number, read_whole, whole
+from gputrain.fields import Errors, Field, matching, number, read_whole, whole
 from gputrain.google.endpoints import on_trial
 from gputrain.job import Job, Result
 from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
@@ -199,7 +199,6 @@ class Experiment(Comparison):
     def _as_ended(
         self, timeout: float | str | timedelta | None, stop: StopEvent | None, view: View
     ) -> Iterator[Job | None]:
-        check("wait(...)", stop=stop)
         until = math.inf if timeout is None else time.monotonic() + seconds_of(timeout)
         again = f"trainer.experiment({self.name!r})"
         given: dict[int, Job | None] = {}

@@ -25,7 +25,7 @@ from gputrain.code.entry import arguments_from_here, lacked
 from gputrain.display.live import ProgressWord, Status as ShownStatus, choose, job_status
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import GputrainError, JobFailedError, JobTimeoutError, RequestError, TransientError
-from gputrain.fields import Field, check, invalid, read_whole, word
+from gputrain.fields import Field, invalid, read_whole, word
 from gputrain.google.endpoints import on_trial
 from gputrain.job.files import JobFiles
 from gputrain.job.logs import JobLog, LineFilter, count_of, pattern, without_cause
@@ -449,7 +449,6 @@ class Job(TableDisplay):
             StoppedError: ``stop`` was set first; the job continues.
             KeyboardInterrupt: Ctrl-C: the watching ends, the job does not; the message says how to attach.
         """
-        check("wait(...)", stop=stop, on_change=on_change)
         limit_s = None if timeout is None else seconds_of(timeout)
         shown = choose(progress, State)
         report: Callable[[], object] = str if on_change is None else changes(self, on_change)
@@ -530,7 +529,6 @@ class Job(TableDisplay):
 
         >>> with job.watch(print): ...                                                # doctest: +SKIP
         """
-        check("watch(...)", listener=listener)
         return Watching(self, listener)
 
     def _outcome(self) -> Result:
@@ -583,7 +581,6 @@ class Job(TableDisplay):
             SpecError: ``since`` is no moment, the job has no such ``rank``, or ``tail`` is below 0.
             TransientError: while they are read, nothing could be; where it is followed, for five minutes.
         """
-        check("logs(...)", stop=stop)
         rank, tail = count_of("rank", rank), count_of("tail", tail)
         wanted = LineFilter(
             rank=rank,

@@ -11,7 +11,7 @@ import attrs
 from gputrain.backends.base import Backend
 from gputrain.catalog import image_faults
 from gputrain.errors import GputrainError, SpecError
-from gputrain.fields import check, invalid
+from gputrain.fields import invalid
 from gputrain.spec import Image, TrainingSpec
 from gputrain.trainer.plan import Plan
 
@@ -58,7 +58,6 @@ def built(
         SpecError: no backend does.
         RequestError: the build failed.
     """
-    check("build(...)", on_line=on_line, create_repository=create_repository)
     first = builder(backends.values())
     if first is not None:
         return first[1].build(image, on_line=on_line or log.info, create_repository=create_repository)

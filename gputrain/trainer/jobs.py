@@ -171,7 +171,6 @@ class JobFeed:
     """Calls a listener with each change of every job, also of those that come, until it is closed."""
 
     def __init__(self, planner: Planner, listener: Listener) -> None:
-        check("watch(...)", listener=listener)
         self._planner, self._listener = planner, listener
         self._lock, self._closed = threading.RLock(), threading.Event()
         self._known: set[str] = set()

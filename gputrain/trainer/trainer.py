@@ -281,7 +281,6 @@ class Trainer(Submits):
             RequestError: its points may cost more than ``max_cost`` already.
             NoFitError: nothing on offer has that shape.
         """
-        check("map(...)", arguments=arguments)
         return map_points(
             _Points(self), self.planner.stores[0].documents, make_spec(entry, fields), over,
             name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,

@@ -49,16 +49,8 @@ def test_a_submit_refuses_what_it_cannot_use_and_makes_nothing(trainer, script, 
     assert trainer.jobs() == []
 
 
-def test_calls_that_watch_and_wait_refuse_alike(trainer, local, script):
+def test_calls_that_choose_jobs_refuse_what_chooses_none(trainer, local, script):
     job = trainer.submit(script)
-    for value in (3, "x", [print]):
-        refused(trainer.watch, "listener", value)
-        refused(job.watch, "listener", value)
-        refused(job.wait, "on_change", on_change=value)
-    for value in ODD:
-        refused(job.wait, "stop", stop=value)
-        refused(job.result, "stop", stop=value)
-        refused(job.logs, "stop", stop=value)
     for value in (3, b"x", None, ["a"]):
         refused(trainer.jobs, "name", name=value)
     for value in ([], 0, {3: 3}, {"team": 3}):
