@@ -277,11 +277,7 @@ class Backend(ABC):
         return {}
 
     def upload(self, bundle: Bundle) -> None:  # noqa: B027
-        """Put the code where jobs find it, unless it is there.
-
-        Raises:
-            RequestError: it is not there, and this process has none to send.
-        """
+        """Put the code of `package` where jobs find it, unless it is there."""
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate]) -> Checks:  # noqa: ARG002
         """What the spec needs at the places where it may run; without a spec, what every job needs."""
@@ -308,7 +304,7 @@ class Backend(ABC):
         raise invalid("backend", self.name, "one with such jobs", fix, what=what)
 
     def find_code(self, sha256: str, argv: Sequence[str]) -> Bundle | None:  # noqa: ARG002
-        """The code of an earlier attempt, where this backend keeps code; None where it runs where it lies."""
+        """The code of an earlier attempt, where it is kept still; None where it is not. It writes nothing."""
         return None
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:  # noqa: ARG002

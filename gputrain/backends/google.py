@@ -15,7 +15,6 @@ from gputrain.backends.run_reports import BucketLogs, RunReports
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.causes import Cause
 from gputrain.code import resolve
-from gputrain.code.bundle import send
 from gputrain.entrypoint import contract
 from gputrain.errors import (
     CapacityError,
@@ -28,7 +27,7 @@ from gputrain.google import GoogleClient, Objects, endpoints
 from gputrain.google.cache import Found, Pace
 from gputrain.google.compute_lists import check_fit, find_reservations
 from gputrain.google.endpoints import asked_for, emulator_of, on_trial
-from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id
+from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id, upload
 from gputrain.images import ImageBuilder, ImageRepository
 from gputrain.jobstore import BucketStore, JobRecord, JobRef
 from gputrain.planning import Candidate, Fact, Supply
@@ -284,7 +283,8 @@ class GoogleBackend(Backend, Generic[S]):
 
     def upload(self, bundle: Bundle) -> None:
         bucket = self._settings.code_bucket
-        send(self._access, bucket, bundle.location, bundle.content, progress=self._progress)
+        name = bundle.location.removeprefix(f"gs://{bucket.name}/")
+        upload(self._access, bucket, name, bundle.content, progress=self._progress)
 
     @property
     def image_builder(self) -> ImageBuilder:
@@ -294,8 +294,13 @@ class GoogleBackend(Backend, Generic[S]):
         return ImageBuilder(access=access, repository=kept, bucket=self._settings.code_bucket, region=region)
 
     def find_code(self, sha256: str, argv: Sequence[str]) -> Bundle | None:
-        location = self._settings.code_bucket.uri("code", f"{sha256}.tar.gz")
-        return Bundle(location=location, argv=tuple(argv), sha256=sha256) if sha256 else None
+        if not sha256:
+            return None
+        bucket, name = self._settings.code_bucket, f"{sha256}.tar.gz"
+        check_bucket(self._access, bucket)
+        if Objects(self._access, bucket.name).stat(bucket.object_name("code", name)) is None:
+            return None
+        return Bundle(location=bucket.uri("code", name), argv=tuple(argv), sha256=sha256)
 
     def job_folder(self, job_id: str) -> str:
         bucket = self._settings.bucket

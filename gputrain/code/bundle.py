@@ -25,9 +25,7 @@ from typing import Any, NoReturn
 import attrs
 
 from gputrain.display.table import Table, TableDisplay
-from gputrain.errors import FieldError, RequestError, SpecError
-from gputrain.google import GoogleClient, Objects
-from gputrain.google.storage import BucketPrefix, Progress, check_bucket, upload
+from gputrain.errors import FieldError, SpecError
 from gputrain.text import secret_type
 
 MAX_BYTES = 512 * 1024**2
@@ -466,36 +464,6 @@ def pack(
             tar.addfile(entry, io.BytesIO(content))
     data = buffer.getvalue()
     return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(paths))
-
-
-def send(
-    access: GoogleClient,
-    bucket: BucketPrefix,
-    location: str,
-    content: bytes,
-    *,
-    progress: Progress | None = None,
-) -> None:
-    """See that code lies where jobs will fetch it; it is sent where the bucket lacks it.
-
-    Args:
-        content: the packed code; empty for code that another process has sent.
-
-    Raises:
-        RequestError: there is none to send, and the bucket has none of that name.
-    """
-    name = location.removeprefix(f"gs://{bucket.name}/")
-    if content:
-        upload(access, bucket, name, content, progress=progress)
-        return
-    check_bucket(access, bucket)
-    if Objects(access, bucket.name).stat(name) is None:
-        raise RequestError(
-            f"{location} is not there",
-            why="it was sent by another process, or into another bucket",
-            fix="submit again, under the same key, where the code is",
-            try_elsewhere=True,
-        )
 
 
 def _read(full: str) -> tuple[bytes, bool]:

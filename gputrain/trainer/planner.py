@@ -47,20 +47,18 @@ class Code:
     def __init__(self, backends: Mapping[str, Backend], spec: TrainingSpec | None = None) -> None:
         self._backends, self._spec = backends, spec
         self._bundles: dict[str, Bundle] = {}
-        self._uploaded: set[str] = set()
 
     def __call__(self, record: JobRecord, backend: str) -> Bundle:
-        """The code where a backend looks for it, uploaded once unless it is there.
+        """The code where a backend looks for it, uploaded unless it is there.
 
         Raises:
             SpecError: the entry is not there, or something in its folder cannot be uploaded.
             RequestError, AccessError: it cannot be uploaded, or was to be there and is not.
         """
         bundle = self.bundle(record, backend)
-        if backend not in self._uploaded:
+        if bundle.content:
             self._backends[backend].upload(bundle)
             self._bundles[backend] = bundle = attrs.evolve(bundle, content=b"")
-            self._uploaded.add(backend)
         return bundle
 
     def bundle(self, record: JobRecord, backend: str) -> Bundle:
@@ -73,7 +71,8 @@ class Code:
             found = self._backends[backend].find_code(record.code, record.argv)
         if found is None:
             what = f"the code of {record.job_id} is not kept where {backend} looks for it"
-            raise RequestError(what, fix="submit it again under its key from where its code lies")
+            fix = "submit it again under its key from where its code lies"
+            raise RequestError(what, fix=fix, try_elsewhere=True)
         if record.code and found.sha256 and record.code != found.sha256:
             what = f"the code of {record.job_id} has changed since it was submitted"
             raise RequestError(what, fix="submit it under another key, or as it was")
@@ -81,10 +80,9 @@ class Code:
         return found
 
     def is_at_hand(self, record: JobRecord, backend: str) -> bool:
-        """Whether a backend's jobs would find it, as far as is known without uploading it."""
+        """Whether a launch on a backend would have it, as far as is known. It uploads nothing."""
         try:
-            if not self.bundle(record, backend).content:
-                self(record, backend)
+            self.bundle(record, backend)
         except TransientError:  # unknown; the launch reads again
             return True
         except GputrainError:

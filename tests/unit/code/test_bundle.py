@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import gputrain_emulator
-from gputrain.code import resolve
-from gputrain.code.bundle import check, pack, read_dockerignore, send, survey
-from gputrain.errors import RequestError, SpecError
-from gputrain.google import GoogleClient
-from gputrain.google.storage import BucketPrefix
+from gputrain import VertexAI
+from gputrain.code.bundle import check, pack, read_dockerignore, survey
+from gputrain.errors import SpecError
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.storage import Storage
 from tests.each import each
+from tests.support import clouds
 
 KEY = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
 FILES = {"train.py": "print()", "pkg/__init__.py": "", "pkg/model.py": "x = 1", "data/big.bin": b"\0" * 999}
@@ -153,9 +152,6 @@ def test_a_line_of_dockerignore_holds_back_what_docker_holds_back(tmp_path, line
     assert [one for one in travels if read.holds(one)] == []
 
 
-BUCKET = BucketPrefix(name="my-bucket", prefix="team/")
-
-
 @pytest.fixture
 def cloud():
     with gputrain_emulator.start() as running:
@@ -164,23 +160,18 @@ def cloud():
 
 
 def test_code_is_sent_once_and_again_where_it_was_removed(cloud, tmp_path):
-    access = GoogleClient(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
+    backend = VertexAI(**clouds.settings(cloud, regions=["us-central1"]))
     write(tmp_path, {"train.py": "pass\n"})
-    source = resolve(TrainingSpec(script=str(tmp_path / "train.py")), installed=False)
-    packed = source.pack()
-    assert packed == source.pack()
-    location = BUCKET.uri("code", packed.name)
+    code = backend.package(TrainingSpec(script=str(tmp_path / "train.py")), "bert")
 
     def uploads():
         return sum(one.method == "storage.objects.insert" for one in cloud.requests)
 
     assert uploads() == 0
-    for content in (packed.data, packed.data, b""):
-        send(access, BUCKET, location, content)
-    assert uploads() == 1
-    cloud.world.part(Storage).objects.delete("my-bucket", location.removeprefix("gs://my-bucket/"))
-    with pytest.raises(RequestError, match="is not there") as caught:
-        send(access, BUCKET, location, b"")
-    assert caught.value.try_elsewhere  # another backend's bucket may have it
-    send(access, BUCKET, location, packed.data)
+    backend.upload(code)
+    backend.upload(code)
+    assert (uploads(), backend.find_code(code.sha256, code.argv)) == (1, code)
+    cloud.world.part(Storage).objects.delete("my-bucket", code.location.removeprefix("gs://my-bucket/"))
+    assert backend.find_code(code.sha256, code.argv) is None
+    backend.upload(code)
     assert uploads() == 2

@@ -79,7 +79,7 @@ class Place(Backend):
         """The records of the attempts that are there, by their ids."""
         self.seen = None
         """What a look sees of an attempt that is there, instead of one that runs."""
-        self.code = Bundle(location="here", argv=("train.py",), sha256="0" * 64)
+        self.code = Bundle(location="here", argv=("train.py",), sha256="0" * 64, content=b"print()")
 
     def package(self, _spec, _job_id):
         return self.code
