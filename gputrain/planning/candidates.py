@@ -120,7 +120,8 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     """Sort everything on offer: the user's order of GPUs first, then of provisioning models, then of
     backends, then of places.
 
-    Each (offer, provisioning model) ends in candidates (one a place) or in exactly one refusal.
+    Each offer that was asked for ends, under each model that is allowed, in candidates (one a place) or in
+    exactly one refusal.
 
     Raises:
         UnknownGpuError: no backend knows a GPU by that name; ``faults`` holds all such names.
@@ -128,28 +129,27 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     _check_gpus(spec, supplies)
     found: list[tuple[tuple[int, ...], Candidate]] = []
     refusals: list[Refusal] = []
+    allowed = allowed_models(spec)
     for number, supply in enumerate(supplies):
-        asked = [limit for limit in supply.limits if limit.asks(spec)]
-        refusals += [Refusal(supply.backend, one.field, one.why, one.fix) for one in asked]
+        limits = [limit for limit in supply.limits if limit.asks(spec)]
+        refusals += [Refusal(supply.backend, one.field, one.why, one.fix) for one in limits]
         refusals += _unmet(spec, supply)
         for offer in supply.offers:
-            for model in offer.provisioning_models or (None,):
-                priced: list[Candidate] = []
-                refusal = next(_refusals(spec, supply.backend, offer, model), None)
+            if not _is_asked_for(spec, offer):
+                continue
+            gpu = next((rank for rank, one in enumerate(spec.gpu) if _matches(one, offer)), 0)
+            for model in [one for one in offer.provisioning_models if one in allowed] or [None]:
+                refusal, priced = _refusal(spec, offer, model), list[Candidate]()
                 if refusal is None:
                     priced = _priced(spec, supply, offer, model)
-                    refusal = None if priced else _unaffordable(spec, supply, offer, model)
-                if refusal is None and asked:
-                    why = f"{', '.join(one.field for one in asked)} refused"
-                    refusal = Refusal(supply.backend, _subject(offer, model), why, asked_for=False)
+                    refusal = None if priced else _unaffordable(spec, offer, model)
                 if refusal is not None:
-                    refusals.append(refusal)
-                    continue
-                gpu = next((rank for rank, one in enumerate(spec.gpu) if _matches(one, offer)), 0)
-                order = (gpu, allowed_models(spec).index(model) if model else 0, number)
-                found += [((*order, one.region_rank, at), one) for at, one in enumerate(priced)]
+                    refusals.append(Refusal(supply.backend, _subject(offer, model), *refusal))
+                elif not limits:
+                    order = (gpu, allowed.index(model) if model else 0, number)
+                    found += [((*order, one.region_rank, at), one) for at, one in enumerate(priced)]
     found.sort(key=lambda pair: pair[0])
-    return Wanted(candidates=tuple(one for _, one in found), refusals=tuple(refusals))
+    return Wanted(candidates=tuple(one for _, one in found), refusals=tuple(dict.fromkeys(refusals)))
 
 
 def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
@@ -212,37 +212,31 @@ def _models(models: tuple[ProvisioningModel, ...]) -> str:
     return " or ".join(f"'{model.value}'" for model in models)
 
 
-def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> Iterator[Refusal]:
-    """Why an offer is not for a spec under a model: the first counts."""
-
-    def no(why: str, fix: str = "", *, asked_for: bool = False, of: Model = model) -> Refusal:
-        return Refusal(backend, _subject(offer, of), why, fix, asked_for)
-
-    allowed, sold = allowed_models(spec), offer.provisioning_models
-    is_unnamed = not spec.gpu and bool(offer.gpu)
-    if spec.gpu and not any(_matches(request, offer) for request in spec.gpu):
-        yield no(f"not asked for: gpu is {', '.join(map(str, spec.gpu))}")
-    if is_unnamed and spec.machine_type != offer.machine_type and model is not None:
-        yield no("not asked for: no gpu is named", f"gpu='{offer.gpu}:{offer.gpu_count}'")
+def _is_asked_for(spec: TrainingSpec, offer: Offer) -> bool:
     if spec.machine_type not in (None, offer.machine_type):
-        yield no(f"not asked for: machine_type is {spec.machine_type}")
+        return False
+    if spec.gpu:
+        return any(_matches(request, offer) for request in spec.gpu)
+    is_named = spec.machine_type is not None or not offer.provisioning_models
+    return not offer.gpu or (is_named and (spec.nproc_per_node or 1) <= offer.gpu_count)
+
+
+def _refusal(spec: TrainingSpec, offer: Offer, model: Model) -> tuple[str, str] | None:
+    """Why an offer is not for a spec under a model, and what would work.
+
+    Args:
+        model: None where nothing is sold, or under no model that is allowed.
+    """
     if not _places(spec, offer):
-        fix = offer.places_fix or "allow more regions"
-        yield no("not available in the places you allow", fix, asked_for=True)
-    if model is not None and model not in allowed:
-        why = f"it is sold only as {_models(sold)}; you allow {_models(allowed)}"
-        is_asked_for = not set(allowed) & set(sold)
-        yield no(why, f"provisioning_model={_models(sold)}", asked_for=is_asked_for, of=None)
-    if model is ProvisioningModel.RESERVATION_BOUND and spec.reservation in (None, ANY_RESERVATION):
-        yield no("reservation-bound needs a reservation", "reservation='my-reservation'")
-    if is_unnamed and (spec.nproc_per_node or 1) > offer.gpu_count:
-        yield no(f"{spec.nproc_per_node} ranks want a GPU each")
+        return "not available in the places you allow", offer.places_fix or "allow more regions"
+    if offer.provisioning_models and model is None:
+        sold = _models(offer.provisioning_models)
+        why = f"it is sold only as {sold}; you allow {_models(allowed_models(spec))}"
+        return why, f"provisioning_model={sold}"
     if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
         why = f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
-        yield no(offer.max_nodes_why or why, "fewer num_nodes", asked_for=True)
-    own = offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
-    if own:
-        yield no(*own, asked_for=True)
+        return offer.max_nodes_why or why, "fewer num_nodes"
+    return offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
 
 
 def _unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
@@ -339,15 +333,14 @@ def _price_for(spec: TrainingSpec, offer: Offer, place: str, model: Model) -> Pr
     return Price(usd_h=spec.price_per_hour, source="price_per_hour", date="the spec", region=place)
 
 
-def _unaffordable(spec: TrainingSpec, supply: Supply, offer: Offer, model: Model) -> Refusal:
+def _unaffordable(spec: TrainingSpec, offer: Offer, model: Model) -> tuple[str, str]:
     prices = [_price_for(spec, offer, place, model) for place in _places(spec, offer)]
-    why, fix = f"a max_cost of {spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
-    if not any(price is not None and price.is_whole for price in prices):
-        missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)
-        unknown = f"the price of {' and '.join(missing)}" if missing else "its price"
-        why = f"{unknown} is unknown, so max_cost cannot be kept"
-        fix = "say it with price_per_hour=, or leave max_cost out and set max_run_duration"
-    return Refusal(supply.backend, _subject(offer, model), why, fix)
+    if any(price is not None and price.is_whole for price in prices):
+        return f"a max_cost of {spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
+    missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)
+    unknown = f"the price of {' and '.join(missing)}" if missing else "its price"
+    fix = "say it with price_per_hour=, or leave max_cost out and set max_run_duration"
+    return f"{unknown} is unknown, so max_cost cannot be kept", fix
 
 
 _ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)

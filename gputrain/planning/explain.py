@@ -32,7 +32,7 @@ def explain(plan: Any) -> Iterator[str]:
         yield f"Outputs: {plan.outputs}."
     yield from (f"It would be refused: {one}" for one in plan.faults)
     yield from (f"Warning: {one}." for one in plan.warnings)
-    for one in plan.asked_for:
+    for one in plan.refusals:
         fix = f" What would work: {one.fix}." if one.fix else ""
         yield f"Not {one.subject} on {one.backend}: {one.why}.{fix}"
     yield f"{plan.age[0].upper()}{plan.age[1:]}."

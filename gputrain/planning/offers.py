@@ -120,8 +120,6 @@ class Refusal(TableDisplay):
     subject: str
     why: str
     fix: str = ""
-    asked_for: bool = True
-    """False for shapes that the spec did not ask for; displays leave those out."""
 
     def __str__(self) -> str:
         fix = f"; what would work: {self.fix}" if self.fix else ""

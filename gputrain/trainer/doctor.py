@@ -108,8 +108,7 @@ def _fits(backend: str, wanted: Wanted) -> Iterator[Check]:
     if count:
         yield ok(f"{count} {'way' if count == 1 else 'ways'} to run it, by the catalog")
         return
-    refused = dict.fromkeys(one for one in wanted.refusals if one.backend == backend and one.asked_for)
-    for one in refused:
+    for one in (one for one in wanted.refusals if one.backend == backend):
         why = f"{one.subject}: {one.why}"
         yield ok(f"left out: {why}") if wanted.candidates else failed(why, one.fix)
 

@@ -63,7 +63,7 @@ class Plan(TableDisplay):
     candidates: tuple[Candidate, ...]
     """Every way it could run, best first."""
     refusals: tuple[Refusal, ...]
-    """Every way it cannot, and why."""
+    """Every way that was asked for and cannot be, and why."""
     made_at: datetime
     faults: tuple[FieldError, ...] = ()
     """What is wrong with the code: `submit` would refuse it."""
@@ -146,16 +146,15 @@ class Plan(TableDisplay):
         """Raise NoFitError, with what would work, unless there is a candidate."""
         if self.candidates:
             return
-        asked = self.asked_for
         subjects: dict[tuple[str, str], list[str]] = {}  # a wrong region is one reason for many machines
-        for one in asked:
+        for one in self.refusals:
             subjects.setdefault((one.backend, one.why), []).append(one.subject)
         what = f"nothing can run {self.spec.title} as asked:"
         for (backend, why), each in subjects.items():
             more = f" and {len(each) - _MOST_SUBJECTS} more" if len(each) > _MOST_SUBJECTS else ""
             what += f"\n  {backend}: {', '.join(each[:_MOST_SUBJECTS])}{more}: {why}"
-        fixes = dict.fromkeys(one.fix for one in asked if one.fix)
-        raise NoFitError(what, fix="; or ".join(fixes), refusals=asked)
+        fixes = dict.fromkeys(one.fix for one in self.refusals if one.fix)
+        raise NoFitError(what, fix="; or ".join(fixes), refusals=self.refusals)
 
     @property
     def best(self) -> Candidate:
@@ -165,11 +164,6 @@ class Plan(TableDisplay):
         """
         self.check_fits()
         return min(filter(is_open, self.candidates), key=self.late.__contains__, default=self.candidates[0])
-
-    @property
-    def asked_for(self) -> tuple[Refusal, ...]:
-        """The refusals of what the spec asked for, each once."""
-        return tuple(dict.fromkeys(one for one in self.refusals if one.asked_for))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -235,7 +229,7 @@ class Plan(TableDisplay):
     @property
     def refusal_table(self) -> Table:
         """The refusals of what the spec asked for, with what would work; a long fix stands below, once."""
-        long = list(dict.fromkeys(one.fix for one in self.asked_for if len(one.fix) > LONGEST_FIX))
+        long = list(dict.fromkeys(one.fix for one in self.refusals if len(one.fix) > LONGEST_FIX))
         marks = {fix: f"[{number}] below" for number, fix in enumerate(long, start=1)}
         below, scripts = [], dict[str, tuple[int, str]]()
         for number, fix in enumerate(long, start=1):
@@ -247,7 +241,7 @@ class Plan(TableDisplay):
             below.append(f"[{number}] {head}\n{script}".rstrip().replace("\n", "\n    "))
         return Table(
             title="Refused", columns=("backend", "what", "why", "what would work"),
-            rows=[(one.backend, one.subject, one.why, marks.get(one.fix, one.fix)) for one in self.asked_for],
+            rows=[(one.backend, one.subject, one.why, marks.get(one.fix, one.fix)) for one in self.refusals],
             caption="\n".join(below),
         )  # fmt: skip
 
@@ -257,7 +251,7 @@ class Plan(TableDisplay):
             "title": self.spec.title,
             "made_at": self.made_at.isoformat(),
             "candidates": [one.to_dict() for one in self.candidates],
-            "refusals": [picked(one, "backend subject why fix") for one in self.asked_for],
+            "refusals": [picked(one, "backend subject why fix") for one in self.refusals],
             **picked(self, "faults warnings uploads"),
             "outputs": self.outputs or None,
             "builds": None if self.builds is None else self.builds.to_dict(),

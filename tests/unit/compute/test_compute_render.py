@@ -64,7 +64,7 @@ def planned(backend, fields, attempt_id=ID):
     """The spec, the attempt at its best place, and the rest of what a request is built from."""
     spec = TrainingSpec(script="train.py", **fields)
     wanted = candidates(spec, [backend.supply])
-    assert wanted.candidates, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
+    assert wanted.candidates, [str(refusal) for refusal in wanted.refusals]
     one = wanted.candidates[0]
     record = JobRecord(job_id="train-x1y2", spec=spec.to_dict(), options=(option_of(one),))
     return record, spec, draw(record, one, NOW, attempt_id), one, BUNDLE
@@ -167,7 +167,7 @@ def refusals(settings, **fields):
     spec = TrainingSpec(script="train.py", num_nodes=2, **fields)
     wanted = candidates(spec, [ComputeEngine(**{**PLAIN, **settings}).supply])
     assert wanted.candidates == ()
-    return [one for one in wanted.refusals if one.asked_for]
+    return list(wanted.refusals)
 
 
 def test_machines_whose_gpus_need_networks_of_their_own_run_alone_without_them():
@@ -219,7 +219,7 @@ def test_a_gpu_that_no_known_driver_knows_is_refused_before_there_is_a_vm(gpu, i
     spec = TrainingSpec(script="train.py", gpu=gpu, image=image)
     wanted = candidates(spec, [ComputeEngine(**PLAIN).supply])
     assert wanted.candidates == ()
-    (told,) = {(one.why, one.fix) for one in wanted.refusals if one.asked_for and "boot image" in one.why}
+    (told,) = {(one.why, one.fix) for one in wanted.refusals if "boot image" in one.why}
     assert "open kernel modules begin with Turing" in told[0]
     assert "gpu='T4'" in told[1]
     own = ComputeEngine(**PLAIN, image_family="my-project/mine")
@@ -272,7 +272,7 @@ def test_what_flex_start_cannot_give_is_refused_and_the_other_models_are_not(mod
     spec = TrainingSpec(script="train.py", gpu="L4:1", provisioning_model=models, **fields)
     wanted = candidates(spec, [supply])
     assert sorted({one.provisioning_model.value for one in wanted.candidates}) == left
-    told = [one for one in wanted.refusals if one.asked_for and why in one.why]
+    told = [one for one in wanted.refusals if why in one.why]
     assert told
     assert all(one.fix for one in told)
 

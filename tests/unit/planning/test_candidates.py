@@ -34,14 +34,10 @@ def wanted(*supplies, **fields):
     return candidates(TrainingSpec(script="t.py", **fields), supplies or (COMPUTE,))
 
 
-def asked_for(found):
-    return [refusal for refusal in found.refusals if refusal.asked_for]
-
-
 def test_two_h100_on_compute_are_sold_only_as_spot_or_flex_start():
     found = wanted(gpu="H100:2")
     assert not found.candidates
-    assert "'spot' or 'flex-start'" in asked_for(found)[0].why
+    assert "'spot' or 'flex-start'" in found.refusals[0].why
 
 
 @pytest.mark.parametrize(
@@ -50,7 +46,7 @@ def test_two_h100_on_compute_are_sold_only_as_spot_or_flex_start():
 def test_a_count_that_no_machine_carries_is_refused_with_those_that_exist(gpu, counts):
     found = wanted(gpu=gpu)
     assert not found.candidates
-    assert asked_for(found)[0].fix == f"counts that exist: {counts}"
+    assert found.refusals[0].fix == f"counts that exist: {counts}"
 
 
 def test_the_order_of_gpus_is_kept_then_that_of_models_then_that_of_backends():
@@ -82,7 +78,7 @@ def test_max_cost_becomes_max_run_duration_at_the_dated_price():
 def test_max_cost_is_never_kept_by_guessing_a_price():
     found = wanted(VERTEX, gpu="T4:1", max_cost=400)
     assert not found.candidates
-    assert any("unknown, so max_cost cannot be kept" in refusal.why for refusal in asked_for(found))
+    assert any("unknown, so max_cost cannot be kept" in refusal.why for refusal in found.refusals)
 
 
 def test_where_no_whole_price_is_known_the_price_that_you_state_limits_the_time():
@@ -96,7 +92,7 @@ def test_where_no_whole_price_is_known_the_price_that_you_state_limits_the_time(
 def test_a_budget_too_small_for_a_minute_is_refused():
     found = wanted(gpu="H100:8", max_cost=0.01)
     assert not found.candidates
-    assert any("does not pay for a minute" in refusal.why for refusal in asked_for(found))
+    assert any("does not pay for a minute" in refusal.why for refusal in found.refusals)
 
 
 def test_a_machine_type_that_is_named_excludes_the_others():
@@ -113,7 +109,7 @@ def test_reservation_bound_machines_need_a_reservation():
 def test_a_machine_type_that_does_not_carry_the_gpu_is_refused_with_those_that_do():
     found = wanted(gpu="H100:8", machine_type="g2-standard-24")
     assert not found.candidates
-    assert "a3-highgpu-8g" in asked_for(found)[0].fix
+    assert "a3-highgpu-8g" in found.refusals[0].fix
 
 
 @pytest.mark.parametrize(("ranks", "told"), [(1, "1 CPU rank"), (2, "2 CPU ranks")])
@@ -125,7 +121,7 @@ def test_ranks_without_a_gpu_are_counted(ranks, told):
 def test_what_a_backend_cannot_honour_is_refused_by_name():
     found = wanted(OWN, image="pytorch/pytorch:2.13.0")
     assert not found.candidates
-    assert [refusal.subject for refusal in asked_for(found)] == ["image"]
+    assert [refusal.subject for refusal in found.refusals] == ["image"]
 
 
 def test_ranks_per_node_are_one_a_gpu_unless_said():
@@ -171,7 +167,5 @@ def test_a_consumer_card_is_sent_to_local():
     ],
 )
 def test_what_only_google_asks_is_a_limit_of_its_backends(fields, subject):
-    assert subject in {refusal.subject for refusal in asked_for(wanted(GOOGLE, gpu="L4:1", **fields))}
-    assert subject not in {
-        refusal.subject for refusal in asked_for(wanted(CLUSTER, gpu="MI300X:8", **fields))
-    }
+    assert subject in {refusal.subject for refusal in wanted(GOOGLE, gpu="L4:1", **fields).refusals}
+    assert subject not in {refusal.subject for refusal in wanted(CLUSTER, gpu="MI300X:8", **fields).refusals}

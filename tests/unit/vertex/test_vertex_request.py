@@ -76,7 +76,7 @@ def body_of(backend, spec, candidate, bundle=BUNDLE):
 def placed(backend, spec, region):
     wanted = candidates(spec, [backend.supply])
     found = [one for one in wanted.candidates if one.place == region]
-    assert found, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
+    assert found, [str(refusal) for refusal in wanted.refusals]
     return found[0]
 
 
