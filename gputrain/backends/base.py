@@ -12,6 +12,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,8 @@ from gputrain.causes import Cause
 from gputrain.display.table import TableDisplay, TextDisplay
 from gputrain.errors import RequestError
 from gputrain.fields import invalid
-from gputrain.jobstore import Attempt, DocumentStore, JobRecord, JobRef
-from gputrain.jobstore.folder import explained
+from gputrain.jobstore import Attempt, DocumentStore, FolderStore, JobRecord, JobRef
+from gputrain.jobstore.folder import explained, usual_root
 from gputrain.lifecycle import Failure, State
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.spec import GpuRequest, TrainingSpec
@@ -181,10 +182,13 @@ class Backend(ABC):
     """Ranks may run within seconds of a launch, as no machine has to boot."""
     trial = ""
     """The address of the emulator that stands for the platform; empty: it is the platform itself."""
-    documents: DocumentStore | None = None
-    """Where records of its jobs are kept; None: in this machine's folder."""
     settings: Mapping[str, str] = MappingProxyType({})
     """What jobs are and may do by its settings: another process reconciles only under the same ones."""
+
+    @cached_property
+    def documents(self) -> DocumentStore:
+        """Where records of its jobs are kept; by default in this machine's folder."""
+        return FolderStore(usual_root())
 
     @property
     @abstractmethod

@@ -218,7 +218,8 @@ class GoogleBackend(Backend, Generic[S]):
         self._turns = Pace(each_s=LOGS_S, few=FEW, now=access.now)
         self.trial = emulator_of(access.endpoints)
         store = settings.project and settings.bucket
-        self.documents = BucketStore(access, store) if isinstance(store, BucketPrefix) else None
+        if isinstance(store, BucketPrefix):
+            self.documents = BucketStore(access, store)
         kept = [one.name for one in attrs.fields(type(settings)) if one.metadata.get("is_kept")]
         self.settings = {name: str(getattr(settings, name)) for name in kept}
 

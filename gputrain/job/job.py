@@ -56,7 +56,7 @@ from gputrain.text import hide_secrets, redacted
 from gputrain.times import picked, plain
 
 log = logging.getLogger("gputrain")
-NO_RECORD, NOT_SEEN = JobRecord(job_id="none", spec={}), Status()
+NO_RECORD = JobRecord(job_id="none", spec={})
 MetricsWord = Literal["script", "gpu"]
 _OF = {"of": Field(word(*get_args(MetricsWord)), "'script' or 'gpu'", "job.metrics('gpu')", is_needed=True)}
 
@@ -87,7 +87,6 @@ class Job(TableDisplay):
         self._named = named
         self._stored = stored
         self._found: Found | None = None
-        self._status = NOT_SEEN
         self._state = State.QUEUED
         if stored is not None and stored.record.has_ended:
             self._state = state_of(stored.record.result)
@@ -118,7 +117,7 @@ class Job(TableDisplay):
     @property
     def _seen(self) -> Status:
         """How its attempt stood at the last look; or how the job ended, once its record says so."""
-        record, seen = self._record, self._status
+        record, seen = self._record, self._found.status if self._found else Status()
         if not record.has_ended:
             return seen
         return Status(
@@ -195,13 +194,12 @@ class Job(TableDisplay):
         last = record.attempt or next((one for one in reversed(record.history) if one.has_run), None)
         if spec is None or last is None:
             return None
-        return candidate_of(last.option, last.price_usd_h, remaining(record, spec) or spec)
+        return candidate_of(last.option, last.price_usd_h, remaining(record) or spec)
 
     @property
     def attempts(self) -> Ledger:
         """Every place that was tried, oldest first, and what it answered."""
-        spec = self.spec
-        return Ledger() if spec is None else ledger_of(self._record, spec)
+        return Ledger() if self.spec is None else ledger_of(self._record)
 
     @property
     def started_at(self) -> datetime | None:
@@ -382,7 +380,7 @@ class Job(TableDisplay):
         with self._lock:
             if self._state.is_terminal and self._found is not None and found.state is not self._state:
                 return  # what ended stays so with its log, though another process launched it again meanwhile
-            self._found, self._status = found, found.status
+            self._found = found
             self._become(found.stored, found.state)
 
     def _become(self, stored: Stored, state: State | None) -> None:

@@ -14,13 +14,12 @@ from typing import Any
 
 import attrs
 
-from gputrain.errors import CapacityError, PermissionDeniedError, TransientError
+from gputrain.errors import CapacityError, PermissionDeniedError
 from gputrain.fields import invalid, path
 from gputrain.jobstore.record import RecordError
 from gputrain.jobstore.store import Conflict, Document, DocumentStore, JobRef, Version
 from gputrain.keeper.folder import write_whole
 
-LOCKED_WITHIN_S = 2.0
 ELSEWHERE = "keep jobs in another folder: Local(root=...), or export GPUTRAIN_HOME=FOLDER"
 _NAME = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -180,18 +179,7 @@ class FolderStore(DocumentStore):
             make_private(self.root)
             fd = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                until = time.monotonic() + LOCKED_WITHIN_S
-                while True:
-                    try:
-                        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
-                    except BlockingIOError:
-                        if time.monotonic() > until:
-                            raise TransientError(
-                                f"another process keeps {self.root} locked",
-                                fix="see whether a process of gputrain is stopped (Ctrl-Z), and try again",
-                            ) from None
-                        time.sleep(0.005)
+                fcntl.flock(fd, fcntl.LOCK_EX)
                 yield self.read(name)
             finally:
                 os.close(fd)

@@ -15,7 +15,7 @@ import attrs
 from gputrain import causes
 from gputrain.backends.base import Backend, Request, Status
 from gputrain.errors import GputrainError, StoppedError, TransientError
-from gputrain.jobstore import Attempt, Conflict, JobRecord, Stored, Wanted, check_alike, read_spec
+from gputrain.jobstore import Attempt, Conflict, JobRecord, Stored, Wanted, check_alike
 from gputrain.lifecycle import Failure, State
 from gputrain.orchestration.look import FRESH_S, Context, Found, found_of, grace_s_of, look, take_step
 from gputrain.orchestration.options import draw, had_machines, remaining, with_answer
@@ -156,7 +156,7 @@ class _Launch:
         """One option: None where it takes the job, or what its place answered."""
         context, record = self.context, self.stored.record
         backend = context.backends[candidate.backend]
-        spec = remaining(record, read_spec(record.spec, record.job_id))
+        spec = remaining(record)
         assert spec is not None, "a job without time or money left is ended, not launched"
         attempt = draw(record, candidate, context.now())
         try:
@@ -206,7 +206,7 @@ class _Launch:
                 backend.terminate(begun, 0)
                 raise
             if there.record.wanted is Wanted.CANCEL and not there.record.has_ended:
-                backend.terminate(there.record, grace_s_of(read_spec(there.record.spec, there.record.job_id)))
+                backend.terminate(there.record, grace_s_of(there.record.training_spec))
             self.stored = there  # or another process adopted it
 
     def add_answer(self, answer: Answer, failover: Failover) -> Failover:

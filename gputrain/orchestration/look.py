@@ -169,7 +169,7 @@ def _rules(context: Context, record: JobRecord, status: Status) -> Rules:
     longest, restarts_left = spec.max_wait_duration, max(0, spec.max_restarts - record.restarts)
     if restarts_left and record.attempt is not None and status.ran_s:
         ended = record.end_attempt("", status.ran_s, has_run=True)
-        restarts_left = restarts_left if remaining(ended, spec) is not None else 0
+        restarts_left = restarts_left if remaining(ended) is not None else 0
     launch_ttl_s = Rules().launch_ttl_s if backend is None else backend.launch_ttl_s
     if backend is not None and not backend.is_fenced(spec):
         launch_ttl_s = reconciler.UNFENCED_TTL_S
@@ -211,7 +211,7 @@ def take_step(context: Context, found: Found) -> tuple[Stored, Failover | None]:
             if left := context.candidates_left(ended):
                 stored = context.jobs.swap(ended, stored.version)
                 backend.terminate(record, 0)  # and seen gone, before another one is launched
-                full = refusals_of(ended, ended.training_spec, context.now())
+                full = refusals_of(ended, context.now())
                 return stored, _failover(context, ended, left, full)
         case Retry() if left := context.candidates_left(record):
             return stored, _failover(context, record, left)

@@ -79,8 +79,9 @@ def draw(record: JobRecord, candidate: Candidate, now: datetime, attempt_id: str
     )
 
 
-def remaining(record: JobRecord, spec: TrainingSpec) -> TrainingSpec | None:
-    """The spec with what is left of its time and money; None where that buys no minute anywhere."""
+def remaining(record: JobRecord) -> TrainingSpec | None:
+    """Its spec with what is left of its time and money; None where that buys no minute anywhere."""
+    spec = record.training_spec
     if not record.used_s and not record.used_usd:
         return spec
     run_s = int(spec.max_run_duration.total_seconds() - record.used_s)
@@ -131,9 +132,9 @@ def had_machines(record: JobRecord) -> bool:
     return any(one.outcome not in _OUTCOMES for one in record.history)
 
 
-def ledger_of(record: JobRecord, spec: TrainingSpec) -> Ledger:
+def ledger_of(record: JobRecord) -> Ledger:
     """Every place that a record says was tried, and what it answered."""
-    rows: list[Answer | None] = []
+    spec, rows = record.training_spec, list[Answer | None]()
     for past in record.history:
         if past.outcome in _OUTCOMES:
             rows.append(_answer(past, spec, _OUTCOMES[past.outcome], past.message))
@@ -147,13 +148,13 @@ def ledger_of(record: JobRecord, spec: TrainingSpec) -> Ledger:
     return Ledger(filter(None, rows))
 
 
-def refusals_of(record: JobRecord, spec: TrainingSpec, now: datetime) -> tuple[Answer, ...]:
+def refusals_of(record: JobRecord, now: datetime) -> tuple[Answer, ...]:
     """What places have refused lately, for the attempt that is due: they are not asked again at once."""
     found = []
     for past in takewhile(lambda one: not one.has_run, reversed(record.history)):
         outcome = _OUTCOMES.get(past.outcome) or _AFTER_ALL.get(causes.of(past.outcome).fault)
         if outcome in _FULL and now.timestamp() - past.at < FULL_FOR_S:
-            found.append(_answer(past, spec, outcome, past.message or past.outcome))
+            found.append(_answer(past, record.training_spec, outcome, past.message or past.outcome))
     return tuple(filter(None, reversed(found)))
 
 

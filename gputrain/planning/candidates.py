@@ -138,7 +138,7 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
             if not _is_asked_for(spec, offer):
                 continue
             gpu = next((rank for rank, one in enumerate(spec.gpu) if _matches(one, offer)), 0)
-            for model in [one for one in offer.provisioning_models if one in allowed] or [None]:
+            for model in tuple(one for one in offer.provisioning_models if one in allowed) or (None,):
                 refusal, priced = _refusal(spec, offer, model), list[Candidate]()
                 if refusal is None:
                     priced = _priced(spec, supply, offer, model)

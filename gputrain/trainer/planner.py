@@ -17,8 +17,7 @@ from gputrain.errors import FieldError, GputrainError, RequestError, SpecError, 
 from gputrain.fields import check, invalid
 from gputrain.job import Job
 from gputrain.job.watcher import Listener, StopEvent, pausing
-from gputrain.jobstore import FolderStore, JobRecord, JobRef, JobStore, read_spec, spec_of
-from gputrain.jobstore.folder import usual_root
+from gputrain.jobstore import FolderStore, JobRecord, JobRef, JobStore, spec_of
 from gputrain.orchestration.launcher import Stopped, submit
 from gputrain.orchestration.look import Context, Memory
 from gputrain.orchestration.options import candidates_left, draw, option_of, remaining
@@ -113,16 +112,13 @@ class Planner:
         self.feeds: set[JobFeed] = set()
         """They get each job that is submitted."""
         kept = [one.documents for one in self.backends.values()]
-        folders = [one for one in kept if isinstance(one, FolderStore)]
-        buckets = {one.uri: one for one in kept if one is not None and one not in folders}
+        self._folders = {one.uri: JobStore(one) for one in kept if isinstance(one, FolderStore)}
+        buckets = {one.uri: JobStore(one) for one in kept if one.uri not in self._folders}
         if len(buckets) > 1:
             fix = "give all of them one bucket=; their jobs have separate names there"
             what = "the backends of one trainer keep records in one bucket"
             raise invalid("backends", ", ".join(buckets), "backends with the same bucket", fix, what=what)
-        self._bucket = next((JobStore(one) for one in buckets.values()), None)
-        if None in kept or not kept:
-            folders.append(FolderStore(usual_root()))
-        self._folders = {one.uri: JobStore(one) for one in folders}
+        self._bucket = next(iter(buckets.values()), None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()  # a pickled plan has none
@@ -253,12 +249,11 @@ class Planner:
         Else in the folder of the first backend that has an option, whichever is the best today.
         """
         asked = {one.backend for one in plan.candidates}
-        kept = [one.documents for name, one in self.backends.items() if name in asked]
-        is_cloud = any(one is not None and one.uri not in self._folders for one in kept)
+        kept = [one.documents.uri for name, one in self.backends.items() if name in asked]
+        is_cloud = not self._folders.keys() >= set(kept)
         if self._bucket is not None and (has_key or is_cloud):
             return self._bucket
-        first = kept[0]
-        return self._folders[FolderStore(usual_root()).uri if first is None else first.uri]
+        return self._folders[kept[0]]
 
     def _first_record(self, plan: Plan, job_id: str, code: Code) -> JobRecord:
         """The record of a job that has no attempt yet."""
@@ -277,7 +272,7 @@ class Planner:
 
     def _candidates_left(self, record: JobRecord, code: Code) -> tuple[Candidate, ...]:
         """Where a job may be launched: on backends that are set as those that it was submitted with."""
-        spec = remaining(record, read_spec(record.spec, record.job_id))
+        spec = remaining(record)
         if spec is None:
             return ()
         alike = [one for name, one in self.backends.items() if self._is_set_alike(name, record)]

@@ -66,5 +66,5 @@ class Process:
         return bundle
 
     def _left(self, record):
-        spec = remaining(record, TrainingSpec.from_dict(record.spec))
+        spec = remaining(record)
         return () if spec is None else candidates_left(record, spec, [self.backend.supply])
