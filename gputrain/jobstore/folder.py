@@ -38,15 +38,11 @@ def folder_path(value: Any) -> Path:
 
 def usual_root() -> Path:
     """The folder of jobs where none is named. Raises SpecError where a variable names none."""
-    if os.environ.get("GPUTRAIN_HOME"):
-        return _named_by("GPUTRAIN_HOME") / "jobs"
-    return _named_by("XDG_STATE_HOME", "~/.local/state") / "gputrain" / "jobs"
-
-
-def _named_by(variable: str, usual: str = "") -> Path:
-    value = os.environ.get(variable) or usual
+    is_ours = bool(os.environ.get("GPUTRAIN_HOME"))
+    variable, below = ("GPUTRAIN_HOME", "jobs") if is_ours else ("XDG_STATE_HOME", "gputrain/jobs")
+    value = os.environ.get(variable) or "~/.local/state"
     try:
-        return folder_path(value)
+        return folder_path(value) / below
     except ValueError as error:
         fix = f"set {variable} to the path of a folder"
         raise invalid(f"${variable}", value, f"a folder's path ({error})", fix) from error
