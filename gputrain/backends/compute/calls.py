@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -51,8 +51,8 @@ LONGEST_S = 300.0
 
 INSTANCE_FIELDS = "name,id,status,labels"
 OPERATION_FIELDS = (
-    "items(name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,clientOperationId,"
-    "httpErrorStatusCode,httpErrorMessage,error),nextPageToken,warning"
+    "name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,"
+    "httpErrorStatusCode,httpErrorMessage,error"
 )
 _RESOURCES = {
     "insert": "Instance",
@@ -130,17 +130,17 @@ class Calls:
             operation = self.operation(zone, name)
         return operation
 
-    def operations(self, zone: str, wanted: str, *, policy: Policy = LOOK) -> Listing[Json]:
+    def operations(self, zone: str, wanted: str) -> Listing[Json]:
         """The zone's operations that a filter takes, of the last fortnight."""
-        return self._list(f"zones/{zone}/operations", wanted, OPERATION_FIELDS, policy)
+        return self.list(f"zones/{zone}/operations", wanted, OPERATION_FIELDS)
 
-    def instances(self, zone: str, wanted: str, *, fields: str = INSTANCE_FIELDS) -> Listing[Json]:
+    def instances(self, zone: str, wanted: str) -> Listing[Json]:
         """The zone's VMs that a filter takes."""
-        return self._list(f"zones/{zone}/instances", wanted, f"items({fields}),nextPageToken,warning")
+        return self.list(f"zones/{zone}/instances", wanted, INSTANCE_FIELDS)
 
-    def instance(self, zone: str, name: str, *, fields: str = INSTANCE_FIELDS) -> Json | None:
+    def instance(self, zone: str, name: str) -> Json | None:
         """One VM as it is now, also where lists are behind; None where there is none."""
-        return self.find(f"zones/{zone}/instances/{name}", f"look at {name}", fields)
+        return self.find(f"zones/{zone}/instances/{name}", f"look at {name}", INSTANCE_FIELDS)
 
     def find(self, path: str, action: str, fields: str) -> Json | None:
         """Something of this project's as it is now; None where there is none."""
@@ -154,11 +154,12 @@ class Calls:
         found = list_all_zones(self.access, "instances", fields=fields, wanted=wanted, policy=LOOK)
         return found.listing
 
-    def _list(self, collection: str, wanted: str, fields: str, policy: Policy = LOOK) -> Listing[Json]:
+    def list(self, collection: str, wanted: str, fields: str) -> Listing[Json]:
+        """What of a collection of this project's a filter takes."""
+        fields = f"items({fields}),nextPageToken,warning"
         params = {"filter": wanted, "maxResults": "500", "fields": fields}
-        return self.access.list_all(
-            self.url(collection), action=f"list {collection}", params=params, policy=policy
-        )
+        action = f"list {collection}"
+        return self.access.list_all(self.url(collection), action=action, params=params, policy=LOOK)
 
     def url(self, path: str) -> str:
         """The address of something of this project's."""
@@ -193,25 +194,19 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
     return errors
 
 
-def is_taken(errors: Iterable[Json]) -> bool:
+def is_taken(operation: Json) -> bool:
     """Whether something already has a requested name."""
-    return any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors)
+    return any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors_of(operation))
 
 
-def raise_first(
-    errors: tuple[Json, ...], operation: Json, action: str, *, zone: str, access: GoogleClient
-) -> None:
-    """Raise what the most severe of an operation's errors means; nothing where there are none."""
-    error = most_severe_of(errors, operation, action, zone=zone, project=access.project)
-    if error is not None:
-        raise error
-
-
-def most_severe_of(
-    errors: tuple[Json, ...], operation: Mapping[str, Any], action: str, *, zone: str = "", project: str = ""
+def error_of(
+    operation: Mapping[str, Any], action: str, members: Sequence[Json] = (), zone: str = "", project: str = ""
 ) -> GputrainError | None:
-    """What `raise_first` raises. Google's neutral "minimum not reached" counts without another reason."""
-    status = int(operation.get("httpErrorStatusCode") or 0)
+    """What the most severe of an operation's errors means, or of its members'; None where there are none.
+
+    Google's neutral "minimum not reached" counts without another reason.
+    """
+    status, errors = int(operation.get("httpErrorStatusCode") or 0), (*errors_of(operation), *members)
     errors = tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED") or errors
     details = [operation_error(one, status=status, place=zone) for one in errors]
     return most_severe(to_error(one, action, project=project) for one in details)

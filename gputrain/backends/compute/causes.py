@@ -16,11 +16,11 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.agent_reports import Status, asked_by, first_cause, read, silence
-from gputrain.backends.compute.calls import errors_of, most_severe_of
+from gputrain.backends.compute.calls import error_of, errors_of
 from gputrain.backends.google import cause_of
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
-from gputrain.errors import CapacityError, GputrainError
+from gputrain.errors import CapacityError
 from gputrain.keeper.status import ENDED, UNABLE
 from gputrain.lifecycle import Failure
 from gputrain.times import moment_of
@@ -169,7 +169,7 @@ def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Ca
 def _of_operation(operation: Document, account: str) -> Cause | None:
     kind, user = str(operation.get("operationType", "")), str(operation.get("user", ""))
     if kind == "insert":
-        error = _unmade(operation)
+        error = error_of(operation, "make the VM")
         if {str(one.get("code")) for one in errors_of(operation)} & _CREATION:
             return causes.PREEMPTED_IN_CREATION
         if isinstance(error, CapacityError):  # of one VM that was to come all the same
@@ -178,11 +178,6 @@ def _of_operation(operation: Document, account: str) -> Cause | None:
     if kind in BY_PEOPLE:
         return None if user == account else causes.STOPPED_BY_PERSON
     return OPERATIONS.get(kind, causes.HOST_ERROR) if kind.startswith(_SYSTEM) else None
-
-
-def _unmade(operation: Document) -> GputrainError | None:
-    """Why a VM was not made; None where it was."""
-    return most_severe_of(errors_of(operation), operation, "make the VM")
 
 
 def _detail(cause: Cause, node: VmReport) -> str:
@@ -194,8 +189,8 @@ def _detail(cause: Cause, node: VmReport) -> str:
     if cause is causes.TIME_LIMIT:
         return "; ".join(filter(None, (cause.title, silence([node.result]))))
     if cause in (causes.QUOTA_REGION, causes.UNKNOWN):
-        errors = filter(None, map(_unmade, node.operations))
-        return next((f"{one.what}: {one.why}" for one in errors), "")
+        errors = (error_of(one, "make the VM") for one in node.operations)
+        return next((f"{one.what}: {one.why}" for one in errors if one), "")
     return node.agent.message if cause in (causes.BOOT, causes.REBOOTED, causes.STOPPED) else ""
 
 

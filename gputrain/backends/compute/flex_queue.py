@@ -24,8 +24,8 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.base import Machine, Status
-from gputrain.backends.compute.calls import Calls, errors_of, is_taken, message, most_severe_of, raise_first
-from gputrain.backends.compute.request import AttemptVms, read_note
+from gputrain.backends.compute.calls import Calls, error_of, is_taken, message
+from gputrain.backends.compute.request import NOTE, AttemptVms
 from gputrain.backends.compute.settings import NAME
 from gputrain.backends.google import cause_of
 from gputrain.errors import RequestError, TransientError
@@ -34,7 +34,6 @@ from gputrain.google.errors import shorten
 from gputrain.google.forms import Json, mapping, mappings
 from gputrain.jobstore import JobRecord, Wanted
 from gputrain.lifecycle import Failure, State
-from gputrain.retry import LOOK
 
 WAITS = frozenset({"CREATING", "ACCEPTED"})
 MADE_S = 120.0
@@ -44,7 +43,6 @@ LEAVES_S = 600.0
 LOOK_EVERY_S = 2.0
 _TEMPLATES, _GROUPS = "InstanceTemplatesClient", "InstanceGroupManagersClient"
 _REQUESTS = "InstanceGroupManagerResizeRequestsClient"
-_FIELDS = "items(name,description),nextPageToken,warning"
 STATUS = "QUEUE"
 """What a machine is called that is none yet."""
 
@@ -108,20 +106,16 @@ class FlexQueue:
 
     def left(self, home: str) -> Listing[Machine]:
         """All of a home of which something is in the queue."""
-        found = self.calls.access.list_all(
-            self.calls.url("global/instanceTemplates"),
-            action="list leftovers of queued VM groups",
-            params={"filter": f'description eq "gputrain .*home={home}.*"', "fields": _FIELDS},
-            policy=LOOK,
-        )
-        notes = ((str(one.get("name")), read_note(one.get("description"))) for one in found.items)
+        wanted = f'description eq "gputrain .*home={home}.*"'
+        found = self.calls.list("global/instanceTemplates", wanted, "name,description")
+        notes = ((str(one.get("name")), NOTE.fullmatch(str(one.get("description")))) for one in found.items)
         machines = (
             Machine(
                 backend=NAME, name=name, place=note["zone"], job_id=note["job"],
-                attempt=note.get("attempt", ""), status=STATUS, price=None,  # what waits is free
+                attempt=note["attempt"], status=STATUS, price=None,  # what waits is free
             )
             for name, note in notes
-            if note.get("home") == home and note.get("job") and note.get("zone")
+            if note and note["home"] == home
         )  # fmt: skip
         return Listing(tuple(machines), found.missing)
 
@@ -132,8 +126,9 @@ class FlexQueue:
         with contextlib.suppress(PreconditionError):
             operation = self.calls.write(kind, "insert_unary", {**asked, "request_id": request_id}, action)
             ended = self.calls.end_of(str(asked.get("zone", "")), operation, MADE_S)
-            if not is_taken(errors := errors_of(ended)):
-                raise_first(errors, ended, action, zone=vms.zone, access=self.calls.access)
+            error = error_of(ended, action, zone=vms.zone, project=self.calls.access.project)
+            if error is not None and not is_taken(ended):
+                raise error
 
     def _remove_template(self, name: str) -> bool:
         """Whether a template is gone, or goes now: one is in use until its group is gone everywhere."""
@@ -160,9 +155,7 @@ def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: floa
         detail = "; ".join([f"{wait} and cost nothing", *(shorten(one.get("message")) for one in last[:1])])
         return Status(state=State.QUEUED, exists=True, is_whole=True, detail=detail)
     if state == "FAILED":  # Google gave it up, and removed what it had made
-        errors = mappings(mapping(status.get("error")).get("errors"))
-        action = f"make the VMs of {record.job_id}"
-        error = most_severe_of(errors, {}, action, zone=attempt.option.place)
+        error = error_of(status, f"make the VMs of {record.job_id}", zone=attempt.option.place)
         if error is None:
             return queue_ended(causes.STOCKOUT_REGION, "Google gave the request up")
         cause = cause_of(type(error)) or causes.of(error.kind)

@@ -80,6 +80,9 @@ A node that died on the way holds the others no longer than that; the agent's ow
 BOOT_S = 300
 """How long a node waits for the first word of another: all VMs of a job run before one of them counts."""
 
+NOTE = re.compile(r"gputrain job=(?P<job>\S+) home=(?P<home>\S+) zone=(?P<zone>\S+) attempt=(?P<attempt>\S+)")
+"""The description of what takes no labels: whose it is."""
+
 _NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -129,26 +132,6 @@ class AttemptVms:
         """The command with which a person gets to a VM, through Identity-Aware Proxy."""
         words = ["gcloud", "compute", "ssh", self.names[node_rank], "--project", project]
         return shlex.join([*words, "--zone", self.zone, "--tunnel-through-iap"])
-
-
-def note_of(**pairs: str) -> str:
-    """A description that says whose a thing is which takes no labels.
-
-    >>> note_of(job="bert", home="0a1b", zone="us-central1-a")
-    'gputrain job=bert home=0a1b zone=us-central1-a'
-    """
-    return " ".join(["gputrain", *(f"{key}={value}" for key, value in pairs.items())])
-
-
-def read_note(text: object) -> dict[str, str]:
-    """The same, read; empty for anything else.
-
-    >>> read_note("gputrain job=bert zone=us-central1-a")["zone"]
-    'us-central1-a'
-    """
-    first, *words = str(text).split(" ")
-    pairs = [word.partition("=") for word in words] if first == "gputrain" else []
-    return {key: value for key, _, value in pairs if value}
 
 
 def draft(
@@ -207,7 +190,7 @@ def call(body: Mapping[str, Any]) -> dict[str, Any]:
 def _queued_group(properties: Mapping[str, Any], zone: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """The template, the empty group and the request for all of its VMs by their names."""
     name, home = job["names"][0].rpartition("-")[0], properties["labels"][LABEL_OWNER]
-    note = note_of(job=job["job_id"], home=home, zone=zone, attempt=job["attempt"])
+    note = f"gputrain job={job['job_id']} home={home} zone={zone} attempt={job['attempt']}"  # as of `NOTE`
     both = {"name": name, "description": note}
     return {
         "template": {**both, "properties": dict(properties)},

@@ -23,11 +23,11 @@ from gputrain.backends.base import Machine, Request
 from gputrain.backends.compute.calls import (
     EVERY_S,
     Calls,
+    error_of,
     errors_of,
     errors_of_members,
     is_taken,
     ours,
-    raise_first,
 )
 from gputrain.backends.compute.flex_queue import STATUS, FlexQueue
 from gputrain.backends.compute.request import MODELS, AttemptVms
@@ -96,10 +96,8 @@ class Vms:
                         return vms.zone
                 what = f"unknown whether the VMs of {vms.job_id} were created"
                 raise UnclearError(what, why=error.what, fix=error.fix) from error
-            errors = errors_of(ended)
-            if errors and not is_taken(errors):
-                members = errors_of_members(self.calls, vms.zone, ended)
-                self._raise(vms, (*errors, *members), ended)
+            if errors_of(ended) and not is_taken(ended):
+                self._check(vms, ended, errors_of_members(self.calls, vms.zone, ended))
         return vms.zone
 
     @contextlib.contextmanager
@@ -125,14 +123,16 @@ class Vms:
         began = self.calls.access.now()
         while self.calls.instance(vms.zone, vms.names[0]) is None:
             operation = self.calls.operation(vms.zone, str(operation["name"]))
-            self._raise(vms, errors_of(operation), operation)
+            self._check(vms, operation)
             if self.calls.access.now() - began > SEEN_S:
                 raise UnclearError(f"{vms.names[0]} was asked for, and is not seen in {vms.zone}")
             self.calls.access.sleep(EVERY_S)
 
-    def _raise(self, vms: AttemptVms, errors: tuple[Json, ...], operation: Json) -> None:
-        action = f"create the VMs in {vms.zone}"
-        raise_first(errors, operation, action, zone=vms.zone, access=self.calls.access)
+    def _check(self, vms: AttemptVms, operation: Json, members: tuple[Json, ...] = ()) -> None:
+        action, project = f"create the VMs in {vms.zone}", self.calls.access.project
+        error = error_of(operation, action, members, zone=vms.zone, project=project)
+        if error is not None:
+            raise error
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
         """As of `Backend`. The guests of ranks that run read in the record that they are to leave."""
