@@ -10,7 +10,7 @@ import attrs
 
 from gputrain import catalog, causes, fields
 from gputrain.backends.agent_reports import MOST_BYTES, NodeLogs, node_of, read_standings
-from gputrain.backends.base import Backend, Bundle, JobFile, LogPage, Status
+from gputrain.backends.base import Backend, Bundle, JobFile, LogPage, Machine, Request, Status
 from gputrain.backends.run_reports import BucketLogs, RunReports
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.causes import Cause
@@ -200,6 +200,8 @@ class GoogleBackend(Backend, Generic[S]):
     """The module whose ``preflight`` is."""
     _looks: Any
     """Has ``inspect_many`` and ``saw_end_of``."""
+    _jobs: Any
+    """Has ``launch``, ``terminate``, ``machines`` and ``remove``."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         """``given``: the arguments of the constructor, by name."""
@@ -244,6 +246,22 @@ class GoogleBackend(Backend, Generic[S]):
         self._settings.check_project()
         found: Checks = self._preflight.preflight(self._access, self._settings, spec, wanted)
         return found
+
+    def launch(self, request: Request) -> str:
+        with self._reader.corrected():
+            handle: str = self._jobs.launch(request)
+        return handle
+
+    def terminate(self, record: JobRecord, grace_s: float) -> None:
+        self._jobs.terminate(record, grace_s)
+
+    def machines(self, job_id: str = "") -> Sequence[Machine]:
+        """As of `Backend`, of this bucket's jobs."""
+        found: Sequence[Machine] = self._jobs.machines(job_id) if self._settings.home_label else ()
+        return found
+
+    def remove(self, machine: Machine) -> None:
+        self._jobs.remove(machine)
 
     def inspect_many(self, records: Sequence[JobRecord]) -> Mapping[str, Status]:
         found: Mapping[str, Status] = self._looks.inspect_many(records)

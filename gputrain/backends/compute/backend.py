@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gputrain.backends.base import Bundle, Machine, Request
+from gputrain.backends.base import Bundle, Request
 from gputrain.backends.compute import images, networking, offers, preflight
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.flex_queue import FlexQueue
@@ -100,7 +100,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         if not (settings.project and settings.bucket):  # it only plans
             return
         queue, reports = FlexQueue(calls=calls), self._reports
-        self._vms = Vms(calls=calls, queue=queue, reports=reports)
+        self._jobs = Vms(calls=calls, queue=queue, reports=reports, home=settings.home_label)
         self._looks = Looks(calls, queue, reports, settings.service_account, settings.home_label)
 
     def _questions(self, wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
@@ -126,21 +126,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             job["image"] = resolve_digest(access, job["image"])
         image, body = by_digest(job["image"] or ""), call(body)
         return Request(job_id=record.job_id, attempt=attempt, candidate=candidate, body=body, image=image)
-
-    def launch(self, request: Request) -> str:
-        with self._reader.corrected():
-            return self._vms.launch(request)
-
-    def terminate(self, record: JobRecord, grace_s: float) -> None:
-        self._vms.terminate(record, grace_s)
-
-    def machines(self, job_id: str = "") -> Sequence[Machine]:
-        """As of `Backend`: VMs that are not on their way out, and what is in Google's flex-start queue."""
-        label = self._settings.home_label
-        return self._vms.machines(label, job_id) if label else ()
-
-    def remove(self, machine: Machine) -> None:
-        self._vms.remove(machine)
 
     def ssh_command(self, record: JobRecord, node_rank: int = 0) -> str:
         """As of `Backend`, through Identity-Aware Proxy."""

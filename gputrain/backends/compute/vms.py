@@ -71,6 +71,8 @@ class Vms:
     calls: Calls
     queue: FlexQueue
     reports: RunReports
+    home: str
+    """The label of what is ours: VMs of another one have records that are not ours to read."""
 
     def launch(self, request: Request) -> str:
         """As of `Backend`: returns once all VMs are there, or wait in Google's queue; the zone."""
@@ -206,10 +208,10 @@ class Vms:
             raise denied
         return refused
 
-    def machines(self, home: str, job_id: str) -> Sequence[Machine]:
-        """As of `Backend`, of one home: VMs of another one have records that are not ours to read."""
-        listing = self.calls.all_instances(f"{ours()} AND labels.{LABEL_OWNER}={home}")
-        queued = self.queue.left(home)
+    def machines(self, job_id: str) -> Sequence[Machine]:
+        """As of `Backend`: VMs that are not on their way out, and what is in Google's flex-start queue."""
+        listing = self.calls.all_instances(f"{ours()} AND labels.{LABEL_OWNER}={self.home}")
+        queued = self.queue.left(self.home)
         vms = (_machine(vm) for vm in listing.items if vm["status"] != "STOPPING")  # it goes already
         found = tuple(one for one in (*vms, *queued.items) if one.job_id.startswith(job_id))
         whole = Listing(found, (*listing.missing, *queued.missing))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from gputrain.backends.base import Bundle, LogPage, Machine, Request
+from gputrain.backends.base import Bundle, LogPage, Request
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import logs, offers, preflight
 from gputrain.backends.vertex.jobs import JobService
@@ -84,8 +84,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         super().__init__(locals())
-        self._jobs = JobService(access=self._access)
-        self._looks = Looks(self._jobs, self._settings)
+        self._jobs = JobService(access=self._access, settings=self._settings)
+        self._looks = Looks(self._jobs)
         self._reads = Pace(each_s=logs.CALL_S, now=self._access.now)
 
     @classmethod
@@ -123,17 +123,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
             is_fenced=not spec.runs_image,
         )  # fmt: skip
 
-    def launch(self, request: Request) -> str:
-        """As of `Backend`; the handle is the job's resource name."""
-        with self._reader.corrected():
-            return self._jobs.launch(request)
-
     def is_fenced(self, spec: TrainingSpec) -> bool:
         return not spec.runs_image
-
-    def terminate(self, record: JobRecord, grace_s: float) -> None:
-        """As of `Backend`: a cancelled custom job has its ranks save, and ends by itself."""
-        self._jobs.terminate(record, grace_s)
 
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
         """As of `Backend`. From Cloud Logging for an image as it is, or where a job ended before it wrote."""
@@ -159,13 +150,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def _is_as_it_is(self, record: JobRecord) -> bool:
         return record.training_spec.runs_image
-
-    def machines(self, job_id: str = "") -> tuple[Machine, ...]:
-        """As of `Backend`: the jobs of this bucket that have not ended."""
-        return self._jobs.machines(self._settings, job_id)
-
-    def remove(self, machine: Machine) -> None:
-        self._jobs.cancel(machine.name)
 
     def _job_of(self, record: JobRecord) -> SeenJob | None:
         """The job whose lines are wanted, without a look at it; None before there is one."""

@@ -14,7 +14,6 @@ import contextlib
 import gc
 import re
 import threading
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -65,6 +64,7 @@ class JobService:
     """The job service of one project."""
 
     access: GoogleClient
+    settings: VertexSettings
     _unanswered: Recent[str, bool] = attrs.field(factory=Recent, init=False)
     """Attempts whose creates got no answer here: they are looked for before they are made again."""
 
@@ -75,39 +75,31 @@ class JobService:
             UnclearError: no answer came, and no list shows a job of the attempt.
             CapacityError, AccessError, RequestError: as Vertex AI answers.
         """
-        body, region, attempt_id = request.body["customJob"], request.candidate.place, request.attempt.id
-        if self._unanswered.get(attempt_id):
-            if found := self._by_label(region, attempt_id):
-                return found[0].resource
-            if not request.is_fenced:
-                raise UnclearError("no list shows the job of an image as it is yet: another would train too")
-        try:
-            return self.create(region, body)
-        except UnclearError:
-            self._unanswered.put(attempt_id, True)
-            with contextlib.suppress(GputrainError):  # of the look: no answer to what was asked
-                if found := self._by_label(region, attempt_id):
-                    return found[0].resource
-            raise
-
-    def create(self, region: str, body: Mapping[str, Any]) -> str:
-        """Make a job; its resource name. Repeated only where Vertex AI said that it did nothing.
-
-        Raises:
-            UnclearError: whether the job was made is unknown.
-            CapacityError, AccessError, RequestError: it was not.
-        """
-        job = value_of(_library().CustomJob, body, of="customJobs", library="google-cloud-aiplatform")
-        address = self.access.url(Api.AIPLATFORM, region=region)
-        client = self.access.client(_library().JobServiceClient, address)
+        region, attempt_id = request.candidate.place, request.attempt.id
+        body, library = request.body["customJob"], _library()
+        job = value_of(library.CustomJob, body, of="customJobs", library="google-cloud-aiplatform")
+        client = self.access.client(library.JobServiceClient, self.access.url(Api.AIPLATFORM, region=region))
         parent = f"projects/{self.access.project}/locations/{region}"
 
         def create() -> str:
             made = client.create_custom_job(parent=parent, custom_job=job, timeout=CREATE.call_s, retry=None)
             return str(made.name)
 
-        action = f"create the job in {region}"
-        return self.access.tried(create, action=action, policy=CREATE, place=region)
+        if self._unanswered.get(attempt_id):
+            if found := self._by_label(region, attempt_id):
+                return found[0].resource
+            if not request.is_fenced:
+                raise UnclearError("no list shows the job of an image as it is yet: another would train too")
+        try:
+            # Repeated only where Vertex AI said that it did nothing.
+            action = f"create the job in {region}"
+            return self.access.tried(create, action=action, policy=CREATE, place=region)
+        except UnclearError:
+            self._unanswered.put(attempt_id, True)
+            with contextlib.suppress(GputrainError):  # of the look: no answer to what was asked
+                if found := self._by_label(region, attempt_id):
+                    return found[0].resource
+            raise
 
     def look(self, resource: str) -> SeenJob:
         """Look at one job. MissingError: there is none of that name."""
@@ -121,6 +113,12 @@ class JobService:
             params={"filter": wanted, "pageSize": str(PAGE_SIZE), "readMask": READ},
         )  # fmt: skip
         return Listing(tuple(map(_seen, found.items)), found.missing)
+
+    def living(self, region: str) -> Listing[SeenJob]:
+        """The jobs of these settings' records that have not ended."""
+        states = " AND ".join(f'state!="{name}"' for name in sorted(ENDED))
+        owner = f"labels.{LABEL_OWNER}={filter_text(self.settings.home_label)}"
+        return self.list(region, f"{owner} AND {states}")
 
     def _url(self, resource: str) -> str:
         return f"{self.access.url(Api.AIPLATFORM, region=resource.split('/')[3])}/v1/{resource}"
@@ -185,6 +183,10 @@ class JobService:
             return not self.look(resource).has_ended
         return False
 
+    def remove(self, machine: Machine) -> None:
+        """As of `Backend`."""
+        self.cancel(machine.name)
+
     def cancel(self, resource: str) -> None:
         """Ask a job to stop; one that has ended meanwhile, or is gone, is no error."""
         with contextlib.suppress(MissingError):
@@ -197,16 +199,12 @@ class JobService:
                 if not found.has_ended and state_of(found) is not State.STOPPING:
                     raise
 
-    def machines(self, settings: VertexSettings, job_id: str) -> tuple[Machine, ...]:
-        """The jobs of these settings' records that have not ended, in all their regions.
-
-        Raises:
-            PartialListError: some could not be listed.
-        """
+    def machines(self, job_id: str) -> tuple[Machine, ...]:
+        """As of `Backend`: the `living` in all regions. PartialListError: some could not be listed."""
         found, missing = list[Machine](), list[str]()
-        for region in settings.all_regions(Service.VERTEX) if settings.home_label else ():
+        for region in self.settings.all_regions(Service.VERTEX):
             try:
-                listing = self.list(region, living_filter(settings))
+                listing = self.living(region)
             except TransientError:
                 listing = Listing((), (region,))
             missing += listing.missing
@@ -227,12 +225,6 @@ def region_of(attempt: Attempt) -> str:
     if not _REGION.fullmatch(region):  # it becomes part of a host's name, to which our token goes
         raise RecordError(f"{region[:40]!r} is no region", fix="find out who can write to the bucket")
     return region
-
-
-def living_filter(settings: VertexSettings) -> str:
-    """The list filter that takes the jobs of these settings' records that have not ended."""
-    states = " AND ".join(f'state!="{name}"' for name in sorted(ENDED))
-    return f"labels.{LABEL_OWNER}={filter_text(settings.home_label)} AND {states}"
 
 
 _LOADING = threading.Lock()

@@ -19,9 +19,8 @@ from gputrain.backends.agent_reports import asked_by, first_cause, silence
 from gputrain.backends.base import Status
 from gputrain.backends.run_reports import RunReports
 from gputrain.backends.vertex import logs
-from gputrain.backends.vertex.jobs import PAGE_SIZE, JobService, living_filter, region_of
+from gputrain.backends.vertex.jobs import PAGE_SIZE, JobService, region_of
 from gputrain.backends.vertex.request import claim_of
-from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import NO_LOGS, SeenJob, failure_of, state_of
 from gputrain.causes import Cause
 from gputrain.concurrency import gather
@@ -63,8 +62,8 @@ _NUMBER = re.compile(r"[0-9]{1,30}(?![^ ])")
 class Looks:
     """Looks at the attempts of records."""
 
-    def __init__(self, jobs: JobService, settings: VertexSettings) -> None:
-        self._jobs, self._settings, self._now = jobs, settings, jobs.access.now
+    def __init__(self, jobs: JobService) -> None:
+        self._jobs, self._now = jobs, jobs.access.now
         self._reasons = Reasons(jobs.access)
         self._asked: Recent[str, str] = Recent(idle_s=FORGET_S, now=self._now)
         self._singly: Cache[str, tuple[SeenJob, ...]] = Cache(fresh_s=FRESH_S, now=self._now)
@@ -148,18 +147,18 @@ class Looks:
     def _list(self, region: str) -> Living:
         """What a list lacks is looked for by name, so it need not be whole."""
         found: dict[str, list[SeenJob]] = {}
-        for one in self._jobs.list(region, living_filter(self._settings)).items:
+        for one in self._jobs.living(region).items:
             found.setdefault(one.attempt, []).append(one)
         return found
 
     @property
     def _reports(self) -> RunReports:
-        bucket = self._settings.code_bucket
+        bucket = self._jobs.settings.code_bucket
         return RunReports(stored=Objects(self._jobs.access, bucket.name), bucket=bucket)
 
     def _holder(self, record: JobRecord) -> str:
         """The number of the job that holds the attempt's claim; empty where none does."""
-        name = claim_of(self._settings.code_bucket, record.job_id, _attempt(record).id)
+        name = claim_of(self._jobs.settings.code_bucket, record.job_id, _attempt(record).id)
         text = self._reports.stored.read_range(name, 0, 100)
         number = _NUMBER.match(text.decode("utf-8", "replace"))
         return number[0] if number else ""
