@@ -284,7 +284,7 @@ class NodeLogs:
     @property
     def begin(self) -> str:
         """The cursor of the present attempt's beginning."""
-        return _cursor(self.attempts[-1], [(0, 0)] * self.nodes) if self.attempts else ""
+        return _cursor(self.attempts[-1], [(0, 0)] * self.nodes)
 
     def near_end(self, lines: int) -> str:
         """A cursor for `read` after which so many lines of each node are left that has more; empty where the

@@ -347,23 +347,22 @@ class GoogleBackend(Backend, Generic[S]):
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
         """As of `Backend`, after those of the attempts before it; of many jobs by turns."""
         logs = self._run_logs(record)
-        if not logs.attempts or not (logs.is_over or self._turns.take(record.job_id)):
+        if not (logs.is_over or self._turns.take(record.job_id)):
             return LogPage(lines=(), cursor=cursor)
         return logs.read(cursor)
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
         """As of `Backend`; exact."""
-        logs = self._run_logs(record)
-        return logs.near_end(lines) if logs.attempts else ""
+        return self._run_logs(record).near_end(lines)
 
     def _run_logs(self, record: JobRecord) -> NodeLogs:
-        attempt = record.attempt
+        attempt = record.current.id
         ids = [one.id for one in record.history if one.has_run and one.option.backend == self.name]
         return NodeLogs(
             store=BucketLogs(self._objects, self._reports.folder(record.job_id)),
-            attempts=ids if attempt is None else [*ids, attempt.id],
+            attempts=[*ids, attempt],
             nodes=record.training_spec.num_nodes,
-            is_over=record.has_ended or attempt is None or self._looks.saw_end_of(attempt.id),
+            is_over=record.has_ended or self._looks.saw_end_of(attempt),
             now=self._access.now,
         )
 
@@ -382,8 +381,7 @@ class GoogleBackend(Backend, Generic[S]):
 
     def _stacks_prefix(self, record: JobRecord) -> str:
         """The question's name; answers are named after it."""
-        assert record.attempt is not None, "it has an attempt"
-        folder = ("jobs", record.job_id, record.attempt.id)
+        folder = ("jobs", record.job_id, record.current.id)
         return self._settings.code_bucket.object_name(*folder, contract.STACKS_ASK)
 
     @property

@@ -190,6 +190,12 @@ class JobRecord:
         return self.has_job or any(one.outcome in causes.CAUSES for one in self.history)
 
     @property
+    def current(self) -> Attempt:
+        """Its attempt, where it has one."""
+        assert self.attempt is not None, "it is between two attempts"
+        return self.attempt
+
+    @property
     def last(self) -> Attempt | PastAttempt | None:
         """Its attempt, or the one before where it waits for another."""
         return self.attempt or (self.history[-1] if self.history else None)
@@ -217,8 +223,7 @@ class JobRecord:
 
     def launched(self, handle: str) -> JobRecord:
         """With the attempt's handle: its backend has taken it."""
-        assert self.attempt is not None
-        return attrs.evolve(self, attempt=attrs.evolve(self.attempt, state=Launch.LAUNCHED, handle=handle))
+        return attrs.evolve(self, attempt=attrs.evolve(self.current, state=Launch.LAUNCHED, handle=handle))
 
     def refused(self, outcome: str, *, now: float, scope: str = "", message: str = "") -> JobRecord:
         """Without its attempt, which its place has refused."""
@@ -233,20 +238,18 @@ class JobRecord:
 
     def end_attempt(self, outcome: str, ran_s: float, *, has_run: bool, message: str = "") -> JobRecord:
         """Without its attempt, which is over: nothing of it may begin or train any more."""
-        assert self.attempt is not None
         may_restart = causes.of(outcome).may_restart
         return self._without_attempt(
             outcome,
             {"ran_s": ran_s, "has_run": has_run, "message": message},
             restarts=self.restarts + may_restart,
             used_s=self.used_s + ran_s,
-            used_usd=self.used_usd + ran_s / 3600 * (self.attempt.price_usd_h or 0.0),
-            waiting_since=0.0 if has_run or may_restart else self.waiting_since or self.attempt.at,
+            used_usd=self.used_usd + ran_s / 3600 * (self.current.price_usd_h or 0.0),
+            waiting_since=0.0 if has_run or may_restart else self.waiting_since or self.current.at,
         )
 
     def _without_attempt(self, outcome: str, known: Mapping[str, Any], **changes: Any) -> JobRecord:
-        one = self.attempt
-        assert one is not None
+        one = self.current
         past = PastAttempt(
             id=one.id, option=one.option, at=one.at, price_usd_h=one.price_usd_h, image=one.image,
             outcome=outcome, **known,

@@ -131,8 +131,7 @@ def _half(record: JobRecord, status: Status, lost_for_s: float, rules: Rules) ->
 
 
 def _alive(record: JobRecord, status: Status, age_s: float, rules: Rules) -> Action:
-    attempt = record.attempt
-    assert attempt is not None
+    attempt = record.current
     if record.wanted is Wanted.CANCEL:
         return Terminate() if age_s >= rules.grace_s + SAVE_S else Nothing(state=State.STOPPING)
     if attempt.state is Launch.LAUNCHING and not status.is_whole:

@@ -129,4 +129,4 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     def ssh_command(self, record: JobRecord, node_rank: int = 0) -> str:
         """As of `Backend`, through Identity-Aware Proxy."""
-        return AttemptVms.of(record.job_id, record.attempt).ssh_command(self._settings.project, node_rank)
+        return AttemptVms.of(record.job_id, record.current).ssh_command(self._settings.project, node_rank)

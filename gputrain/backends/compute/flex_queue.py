@@ -144,9 +144,8 @@ class FlexQueue:
 
 def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: float) -> Status | None:
     """Where a request stands; None where its VMs tell more: it was served, or there is none."""
-    attempt = record.attempt
-    assert attempt is not None, "it has an attempt"
-    state, status = str((request or {}).get("state", "")), mapping((request or {}).get("status"))
+    attempt, state = record.current, str((request or {}).get("state", ""))
+    status = mapping((request or {}).get("status"))
     if state in WAITS:
         if is_late(record, now):
             return queue_ended(causes.WAIT_LIMIT, causes.WAIT_LIMIT.title)
@@ -168,9 +167,8 @@ def queue_status(record: JobRecord, request: Mapping[str, Any] | None, now: floa
 
 def is_late(record: JobRecord, now: float) -> bool:
     """Whether a job has waited in a queue for as long as it may."""
-    asked_at = record.attempt.at if record.attempt is not None else now
     longest = record.training_spec.longest_queue.total_seconds()
-    return now - (record.waiting_since or asked_at) >= longest
+    return now - (record.waiting_since or record.current.at) >= longest
 
 
 def queue_ended(cause: causes.Cause, message: str) -> Status:

@@ -100,9 +100,8 @@ class AttemptVms:
     """They wait in Google's flex-start queue, and come all together."""
 
     @classmethod
-    def of(cls, job_id: str, attempt: Attempt | None) -> AttemptVms:
+    def of(cls, job_id: str, attempt: Attempt) -> AttemptVms:
         """Those of a record's attempt. RecordError: its place or names stand for nothing on Google Cloud."""
-        assert attempt is not None, "it has an attempt"
         zone, count = attempt.option.place, len(attempt.names)
         endings = [f"-{attempt.id}-{rank}" for rank in range(count)]
         is_ours = count and all(name.endswith(end) for name, end in zip(attempt.names, endings))

@@ -59,7 +59,7 @@ class Looks:
         found, wanted, away = dict[str, Status](), list[tuple[JobRecord, AttemptVms]](), ""
         for record in records:
             try:
-                wanted.append((record, AttemptVms.of(record.job_id, record.attempt)))
+                wanted.append((record, AttemptVms.of(record.job_id, record.current)))
             except GputrainError as error:  # noqa: PERF203  # one that cannot be looked at hides no other
                 found[record.job_id] = _unseen(error)
         listed = self._list({vms.zone for _, vms in wanted})
@@ -140,7 +140,7 @@ class Looks:
         reports = self._reports.read_all(vms.job_id, vms.attempt, len(vms.names))
         nodes = _nodes(vms, there, reports, is_queued=vms.is_queued)
         has_run = _has_run(nodes)
-        is_launching = record.attempt is not None and record.attempt.state is Launch.LAUNCHING
+        is_launching = record.current.state is Launch.LAUNCHING
         if not there and not reports and is_launching:
             return Status(state=State.QUEUED, detail="nothing of it can be seen yet")
         if not there and not reports and not is_placed:
@@ -277,7 +277,7 @@ def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> flo
     operations = [(one.get("operationType") in CREATES, one) for node in nodes for one in node.operations]
     moments = [(is_create, seconds_of(one.get("insertTime"))) for is_create, one in operations]
     starts = times(reports.values(), WAITING)
-    if not starts and record.attempt is not None and record.attempt.option.model != "flex-start":
+    if not starts and record.current.option.model != "flex-start":
         starts = [at for is_create, at in moments if is_create and at]
     unreported = any(not node.agent.is_over for node in nodes)
     ends = times(reports.values(), ENDED)

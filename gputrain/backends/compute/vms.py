@@ -138,7 +138,7 @@ class Vms:
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:
         """As of `Backend`. The guests of ranks that run read in the record that they are to leave."""
-        vms = AttemptVms.of(record.job_id, record.attempt)
+        vms = AttemptVms.of(record.job_id, record.current)
         if not grace_s:
             self.remove_all(vms)
             return

@@ -161,8 +161,6 @@ class Local(Backend):
         return {one.job_id: self._inspect(one) for one in records}
 
     def _inspect(self, record: JobRecord) -> Status:
-        if record.attempt is None:
-            return Status()
         try:
             path = self._folder(record)
         except GputrainError as error:  # of another host, or a folder that others may write
@@ -170,7 +168,7 @@ class Local(Backend):
         if _is_there(path):
             seen = status.inspect(path)
             return attrs.evolve(seen, handle=_handle(path) if seen.exists else "")
-        if record.attempt.state is Launch.LAUNCHING:
+        if record.current.state is Launch.LAUNCHING:
             return Status(state=State.QUEUED)
         return Status(state=State.FAILED, cause=causes.LOST, detail=f"{path} is gone")
 
@@ -246,8 +244,7 @@ class Local(Backend):
             RequestError: the attempt was launched on another host, or in another folder.
             PermissionDeniedError: it is not a folder of this user alone.
         """
-        assert record.attempt is not None, "a record between two attempts has no folder"
-        path, handle = self._root / record.job_id / record.attempt.id, record.attempt.handle
+        path, handle = self._root / record.job_id / record.current.id, record.current.handle
         if handle not in ("", _handle(path)):
             other, _, where = handle.partition(":")
             raise RequestError(

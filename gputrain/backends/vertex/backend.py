@@ -153,9 +153,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def _job_of(self, record: JobRecord) -> SeenJob | None:
         """The job whose lines are wanted, without a look at it; None before there is one."""
-        attempt = record.attempt
-        resource = "" if attempt is None else self._jobs.resource_of(attempt)
-        if attempt is None or not resource:
+        resource = self._jobs.resource_of(record.current)
+        if not resource:
             return None
-        asked_at = datetime.fromtimestamp(attempt.at, timezone.utc) - logs.CLOCKS_OFF
+        asked_at = datetime.fromtimestamp(record.current.at, timezone.utc) - logs.CLOCKS_OFF
         return SeenJob(resource=resource, job_id=record.job_id, state="", created_at=asked_at)

@@ -163,11 +163,10 @@ class JobService:
             AccessError, RequestError: Vertex AI refuses.
             TransientError: one has not ended in time.
         """
-        assert record.attempt is not None, "it has an attempt"
-        living = [one.resource for one in self.find(record.attempt) if not one.has_ended]
+        living = [one.resource for one in self.find(record.current) if not one.has_ended]
         for one in living:
             self.cancel(one)
-        if grace_s > 0 or record.attempt.state is Launch.LAUNCHING:
+        if grace_s > 0 or record.current.state is Launch.LAUNCHING:
             return
         waited_s = 0.0
         while living := [one for one in living if self._is_alive(one)]:

@@ -74,22 +74,22 @@ class Looks:
 
     def inspect_many(self, records: Sequence[JobRecord]) -> dict[str, Status]:
         """As of `Backend`; what has ended is not asked for again."""
-        ends = {one.job_id: self._ends.get((_attempt(one).id, one.wanted)) for one in records}
+        ends = {one.job_id: self._ends.get((one.current.id, one.wanted)) for one in records}
         records = [one for one in records if ends[one.job_id] is None]
         for record in records:
-            self._asked.put(_attempt(record).id, _attempt(record).option.place)
+            self._asked.put(record.current.id, record.current.option.place)
         counts = Counter(region for _, region in self._asked.items())
         crowded = {region for region, count in counts.items() if count > FEW}
 
         def look(record: JobRecord) -> Status | GputrainError:
             try:
-                return self._inspect(record, is_of_many=_attempt(record).option.place in crowded)
+                return self._inspect(record, is_of_many=record.current.option.place in crowded)
             except GputrainError as error:
                 return error
 
         listed = {attempt for region in crowded for attempt in self._listed(region)}
-        plain = [one for one in records if _attempt(one).id in listed]  # no call of its own for each
-        others = [one for one in records if _attempt(one).id not in listed]
+        plain = [one for one in records if one.current.id in listed]  # no call of its own for each
+        others = [one for one in records if one.current.id not in listed]
         looked = zip((*plain, *others), (*map(look, plain), *gather(look, others, AT_ONCE)))
         found = {record.job_id: seen for record, seen in looked}
         refusals = [one for one in found.values() if isinstance(one, (AccessError, TransientError))]
@@ -102,7 +102,7 @@ class Looks:
         return {job_id: end for job_id, end in ends.items() if end is not None} | seen
 
     def _inspect(self, record: JobRecord, *, is_of_many: bool) -> Status:
-        attempt = _attempt(record)
+        attempt = record.current
         found = self._find(attempt, is_of_many=is_of_many)
         if not found and not attempt.handle:
             return Status(state=State.QUEUED, detail="asked for: no list shows a job of it yet")
@@ -158,7 +158,7 @@ class Looks:
 
     def _holder(self, record: JobRecord) -> str:
         """The number of the job that holds the attempt's claim; empty where none does."""
-        name = claim_of(self._jobs.settings.code_bucket, record.job_id, _attempt(record).id)
+        name = claim_of(self._jobs.settings.code_bucket, record.job_id, record.current.id)
         text = self._reports.stored.read_range(name, 0, 100)
         number = _NUMBER.match(text.decode("utf-8", "replace"))
         return number[0] if number else ""
@@ -216,7 +216,7 @@ class Looks:
             return [], ""
         try:
             nodes = record.training_spec.num_nodes
-            reports = self._reports.read_all(record.job_id, _attempt(record).id, nodes)
+            reports = self._reports.read_all(record.job_id, record.current.id, nodes)
             documents = [one.agent.result for _, one in sorted(reports.items()) if one.agent.result]
             is_empty = seen.started_at and not reports and logs.are_empty(self._jobs.access, seen)
         except AccessError as error:
@@ -256,11 +256,6 @@ class Reasons:
             read_at = now
         self._waits.put(seen.resource, (since, read_at, reason))
         return attrs.evolve(status, detail=f"{status.detail}: {reason}") if reason else status
-
-
-def _attempt(record: JobRecord) -> Attempt:
-    assert record.attempt is not None, "it has an attempt"
-    return record.attempt
 
 
 def _fresh_s(living: Living) -> float:
