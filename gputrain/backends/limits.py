@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from gputrain.backends.agent_reports import as_word
 from gputrain.backends.base import LAYOUT
@@ -42,45 +41,29 @@ LIMITS = (
 # fmt: on
 """Of both services."""
 
-_SHORTER = {
-    "requirements": "write them into a file beside the script, and give requirements='requirements.txt'",
-    "secrets": "keep several values in one secret, and take them apart in the script",
-}
-_IN_A_FILE = "put it into a file beside the script, and give its path"
-
-SAID: Mapping[str, Callable[[TrainingSpec], Any]] = {
-    "args": lambda spec: spec.args,
-    "command": lambda spec: spec.command,
-    "requirements": lambda spec: spec.requirements,
-    "secrets": lambda spec: dict(spec.secrets),
-}
-"""What of a spec stands in the order that is read where the job runs."""
+Variables = Mapping[str, str]
 
 
 def words(
-    holder: str, most: Callable[[TrainingSpec], int], said: Mapping[str, Callable[[TrainingSpec], Any]]
+    holder: str, most: Callable[[TrainingSpec], int], env: Callable[[Variables], Variables] = dict
 ) -> tuple[Limit, ...]:
-    """The limits that fields leave room for each other in one text; the largest of them is named.
+    """The limits that fields leave room for each other in the order of a job; the largest of them is named.
 
     Args:
-        holder: what holds the text, and how much.
+        holder: what holds the order, and how much.
         most: the bytes that it leaves to them.
-        said: by field, what of it stands there.
+        env: which of the variables stand there.
     """
+    fields = ("args", "command", "requirements", "secrets", "env")
 
     def is_too_large(field: str, spec: TrainingSpec) -> bool:
-        sizes = {name: len(as_word(find(spec) or ())) for name, find in said.items()}
+        sent = (spec.args, spec.command, spec.requirements, dict(spec.secrets), env(spec.env))
+        sizes = {name: len(as_word(one or ())) for name, one in zip(fields, sent)}
         return sum(sizes.values()) > most(spec) and field == max(sizes, key=lambda name: sizes[name])
 
-    return tuple(
-        Limit(
-            field=field,
-            asks=partial(is_too_large, field),
-            why=f"{holder}, and {', '.join(said)} are more than that",
-            fix=_SHORTER.get(field, _IN_A_FILE),
-        )
-        for field in said
-    )
+    why = f"{holder}, and {', '.join(fields)} are more than that"
+    fix = "put what is long into a file beside the script, and give its path"
+    return tuple(Limit(field=one, asks=partial(is_too_large, one), why=why, fix=fix) for one in fields)
 
 
 OWN = ("code", "images", "jobs", "notes", "records")

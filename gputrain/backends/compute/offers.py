@@ -20,7 +20,7 @@ from gputrain.backends.compute import images, networking
 from gputrain.backends.compute.request import MODELS
 from gputrain.backends.compute.settings import NAME, ComputeSettings
 from gputrain.backends.google import in_reservation, shape_of
-from gputrain.backends.limits import LIMITS, SAID, folders, words
+from gputrain.backends.limits import LIMITS, folders, words
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape, region_of
 from gputrain.google import Api, GoogleClient
 from gputrain.google.cache import Found
@@ -60,7 +60,6 @@ def supply(settings: ComputeSettings) -> Supply:
             *words(
                 "VMs read their job from their metadata, where 256 KiB are allowed",
                 lambda spec: MOST_METADATA - _OURS - _A_NAME * spec.num_nodes,
-                {**SAID, "env": lambda spec: dict(spec.env)},
             ),
             *folders(settings.bucket, "a folder of a VM is gone when the VM is", "gs://"),
         ),

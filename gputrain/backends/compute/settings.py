@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -31,13 +31,6 @@ def _shared(kind: str) -> Callable[[Any], str]:
     return named(rf"{_NAME}|projects/{{word}}(?::{{word}})?/{kind}/{{word}}")
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    """All of a list, as often as they stand there."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise ValueError
-    return tuple(map(_shared(_SUBNETWORKS), value))
-
-
 @attrs.frozen(kw_only=True)
 class ComputeSettings(GoogleSettings):
     """The constructor's arguments, as values. Everything that is less safe is False unless asked for."""
@@ -55,7 +48,7 @@ class ComputeSettings(GoogleSettings):
     subnetwork: str | None = setting(
         _shared(_SUBNETWORKS), "the name of a subnetwork in each region", "leave it out")
     gpu_subnetworks: tuple[str, ...] = setting(
-        _names, "a list of names", "gpu_subnetworks=['name']", is_needed=True)
+        fields.many(_shared(_SUBNETWORKS)), "a list of names", "gpu_subnetworks=['name']", is_needed=True)
     gpu_networking: GpuNetworking = setting(
         fields.one_of(GpuNetworking), fields.words(GpuNetworking), "gpu_networking='auto'", is_needed=True)
     nccl_plugin: str | None = setting(  # apt takes a - or + at a name's end for an order
@@ -104,15 +97,9 @@ class ComputeSettings(GoogleSettings):
             not (found["boot_image"] and family), "image_family", family, "an image or a family", "drop one"
         )
         if faults.is_clean("network", "subnetwork", "gpu_subnetworks"):
-            # Google refuses two interfaces in one subnetwork, once other VMs may have been made
-            more = found["gpu_subnetworks"]
-            hosts = _hosts(found["network"], found["subnetwork"], *more)
+            hosts = _hosts(found["network"], found["subnetwork"], *found["gpu_subnetworks"])
             fix = "name all of them in the one host project"
             faults.check(len(hosts) < 2, "network", ", ".join(hosts), "networks of one project", fix)
-            every = [short(one) for one in (found["subnetwork"] or found["network"], *more)]
-            twice = next((one for one in every if every.count(one) > 1), "")
-            allowed = "another subnetwork for each interface, and none of the first"
-            faults.check(not twice, "gpu_subnetworks", more, allowed, f"name {twice!r} once")
         if found["service_account"] is None and faults.is_clean("project"):
             domain, _, name = found["project"].rpartition(":")
             found["service_account"] = (

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,13 +29,12 @@ print({_MARK!r} + json.dumps([torch.__version__, torch.version.cuda, torch.cuda.
 
 
 def preflight(root: Path, gpus: Sequence[LocalGpu], spec: TrainingSpec | None) -> Checks:
-    """Python, torch, GPUs, disk and ports; with a spec, also its code and what it requires."""
+    """Python, torch, GPUs and disk; with a spec, also its code and what it requires."""
     kinds = ", ".join(gpu.kind for gpu in gpus)
     things = (
         Probe(subject="torch", run=lambda: _torch(gpus)),
         Probe(subject="GPUs", run=lambda: [ok(kinds or "none: ranks run on the CPU, with gloo")]),
         Probe(subject=f"folder {root}", run=lambda: _disk(root)),
-        Probe(subject="ports", run=_ports),
         *code(spec, installed=True),
         *(() if spec is None else (Probe(subject="requirements", run=lambda: _required(spec)),)),
     )
@@ -80,17 +78,6 @@ def _disk(root: Path) -> Iterator[Check]:
         yield failed(f"{free / 2**20:.0f} MiB are free", "export GPUTRAIN_HOME=FOLDER")
     else:
         yield ok(f"{free / 2**30:.0f} GiB are free")
-
-
-def _ports() -> Iterator[Check]:
-    """Whether ranks of this machine can find each other: one listens, another connects."""
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            socket.create_connection(server.getsockname(), timeout=5.0).close()
-    except OSError as error:
-        yield failed(f"nothing can be reached at 127.0.0.1: {error.strerror or error}", "ip link set lo up")
-    else:
-        yield ok("ranks can reach each other at 127.0.0.1")
 
 
 def _required(spec: TrainingSpec) -> Iterator[Check]:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from gputrain import catalog
 from gputrain.backends.google import in_reservation, shape_of
-from gputrain.backends.limits import LIMITS, SAID, folders, words
+from gputrain.backends.limits import LIMITS, folders, words
 from gputrain.backends.vertex.request import in_the_order
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
@@ -107,8 +107,7 @@ OF_VERTEX = (
           why="a container takes 100 variables, some of which are not yours",
           fix=f"at most {_ENV_MOST} in env and secrets together"),
     *words("a container gets its job in one argument, and no kernel takes one of more than 128 KiB",
-           lambda _spec: MAX_ARGUMENT_BYTES - _OURS,
-           {**SAID, "env": lambda spec: in_the_order(spec.env)}),
+           lambda _spec: MAX_ARGUMENT_BYTES - _OURS, in_the_order),
 )
 # fmt: on
 
