@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import attrs
 
@@ -30,15 +29,9 @@ LARGEST_REPORT = 1_000_000
 class Report:
     """What one node wrote last of itself, and when, by Cloud Storage's clock."""
 
-    document: Mapping[str, Any]
     agent: AgentStatus
     written_at: float
     seen_at: float
-
-    def at(self, phase: str) -> float | None:
-        """When it came to a phase, in seconds since 1970."""
-        moment = self.agent.at(phase)
-        return moment.timestamp() if moment else None
 
 
 Reports = dict[int, Report]
@@ -66,7 +59,7 @@ class RunReports:
         if found is None or not isinstance(document, dict):
             return None
         written_at, seen_at = found.updated.timestamp(), found.seen_at.timestamp()
-        return Report(document=document, agent=read(document), written_at=written_at, seen_at=seen_at)
+        return Report(agent=read(document), written_at=written_at, seen_at=seen_at)
 
     def read_all(self, job_id: str, attempt: str, nodes: int) -> Reports:
         """Those of all nodes that have written one."""
@@ -75,23 +68,9 @@ class RunReports:
         return {rank: one for rank, one in found if one is not None}
 
 
-def first(reports: Iterable[Report], phase: str) -> datetime | None:
-    """When the first of them came to a phase."""
-    return _moment(min(times(reports, phase), default=None))
-
-
-def last(reports: Iterable[Report], phase: str) -> datetime | None:
-    """When the last of them came to a phase."""
-    return _moment(max(times(reports, phase), default=None))
-
-
-def times(reports: Iterable[Report], phase: str) -> list[float]:
+def times(reports: Reports, phase: str) -> list[datetime]:
     """When each that came to a phase did so."""
-    return [at for one in reports if (at := one.at(phase)) is not None]
-
-
-def _moment(at: float | None) -> datetime | None:
-    return None if at is None else datetime.fromtimestamp(at, timezone.utc)
+    return [at for one in reports.values() if (at := one.agent.at(phase))]
 
 
 @attrs.frozen

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import attrs
 
 from gputrain import causes
-from gputrain.backends.agent_reports import Status, asked_by, first_cause, read, silence
+from gputrain.backends.agent_reports import Status, asked_by, first_cause, silence
 from gputrain.backends.compute.calls import error_of, errors_of
 from gputrain.backends.google import cause_of
 from gputrain.causes import Blame, Cause
@@ -63,27 +62,15 @@ class VmReport:
     rank: int
     status: str = ""
     """Google's word; empty once it is gone."""
-    vm_id: str = ""
-    """Google's number of it, which another VM of its name does not have; empty where none is there."""
-    document: Document | None = None
+    agent: Status
     """What the guest's keeper wrote last."""
     operations: tuple[Document, ...] = ()
     """Google's operations on it, by its number."""
-
-    @cached_property
-    def agent(self) -> Status:
-        """The same, read."""
-        return read(self.document or {})
 
     @property
     def is_over(self) -> bool:
         """Whether nothing of the job runs on it any more, or will."""
         return self.agent.is_over or not self.status or self.status in HALTED
-
-    @property
-    def result(self) -> Document:
-        """The agent's result document; empty where it wrote none."""
-        return self.agent.result
 
     @property
     def is_traceless(self) -> bool:
@@ -95,11 +82,10 @@ class VmReport:
 
 @attrs.frozen(kw_only=True)
 class GangVerdict:
-    """Why an attempt ended, and on which node that began."""
+    """Why an attempt ended."""
 
     cause: Cause | None = None
     """None: it ended well."""
-    node_rank: int | None = None
     detail: str = ""
     failure: Failure | None = None
 
@@ -112,7 +98,7 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
         account: the VMs' own service account: what it deletes has ended already.
         is_cancelled: whether somebody cancelled the job with us.
     """
-    results = [node.result for node in nodes]
+    results = [node.agent.result for node in nodes]
     if results[0].get(contract.R_STATE) == contract.STATE_DONE:
         return GangVerdict()
     of_ranks, failed_at = first_cause(results), None
@@ -129,7 +115,7 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
         if cause is causes.STOPPED_BY_PERSON and traceless and node not in traceless:
             break  # the rest of the VMs were deleted after a VM had vanished
         failure = _said(cause, node)
-        return GangVerdict(cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=failure)
+        return GangVerdict(cause=cause, detail=_detail(cause, node), failure=failure)
     if failed_at is not None:
         return blamed
     if all(one.get(contract.R_STATE) == contract.STATE_STOPPED for one in results):
@@ -140,7 +126,7 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
         one.get("operationType") == "delete" and one.get("user") == account for one in gone.operations
     )
     failure, detail = _said(causes.VANISHED, gone), _MUTE if was_mute else ""
-    return GangVerdict(cause=causes.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
+    return GangVerdict(cause=causes.VANISHED, detail=detail, failure=failure)
 
 
 def has_ended_in_order(node: VmReport) -> bool:
@@ -158,7 +144,7 @@ def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Ca
             at = seconds_of(operation.get("insertTime"))
             if cause is not None and not (node.agent.is_over and at >= ended):
                 yield at, cause, node
-        stop = node.result.get(contract.R_STOP, {})
+        stop = node.agent.result.get(contract.R_STOP, {})
         notice = _NOTICES.get(stop.get("reason", "").split(":")[0])
         if node.agent.cause is not None:
             yield ended, node.agent.cause, node
@@ -187,7 +173,7 @@ def _detail(cause: Cause, node: VmReport) -> str:
             return f"by {who[0]}, Google's own: the VM's group, a schedule or a policy wanted it so"
         return f"by {who[0]}" if who else ""
     if cause is causes.TIME_LIMIT:
-        return "; ".join(filter(None, (cause.title, silence([node.result]))))
+        return "; ".join(filter(None, (cause.title, silence([node.agent.result]))))
     if cause in (causes.QUOTA_REGION, causes.UNKNOWN):
         errors = (error_of(one, "make the VM") for one in node.operations)
         return next((f"{one.what}: {one.why}" for one in errors if one), "")
@@ -211,7 +197,7 @@ def of_last_made(node: VmReport, operations: Sequence[Document]) -> tuple[Docume
         (one.get("targetId"), one.get("user")) for one in operations if one.get("operationType") == "delete"
     ]
     stayed = [one for one in made if (one.get("targetId"), one.get("user")) not in deleted] or made[-1:]
-    number = str((node.document or {}).get("vm_id", ""))
+    number = str(node.agent.raw.get("vm_id", ""))
     if stayed and (not number or number in {str(one.get("targetId")) for one in made if one not in stayed}):
         number = str(stayed[0].get("targetId"))
     return tuple(one for one in operations if number in ("", str(one.get("targetId"))))

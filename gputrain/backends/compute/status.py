@@ -13,13 +13,13 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.agent_reports import losses
+from gputrain.backends.agent_reports import losses, read
 from gputrain.backends.base import Status
 from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.causes import VmReport, has_ended_in_order, judge, of_last_made, seconds_of
 from gputrain.backends.compute.flex_queue import FlexQueue, is_late, queue_ended, queue_status
 from gputrain.backends.compute.request import AttemptVms
-from gputrain.backends.run_reports import Reports, RunReports, first, last, times
+from gputrain.backends.run_reports import Reports, RunReports, times
 from gputrain.errors import GputrainError, TransientError
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER
 from gputrain.google.cache import Cache, Recent
@@ -181,7 +181,7 @@ class Looks:
             is_whole=not any(node.is_over for node in nodes),
             has_run=_has_run(nodes),
             detail="VMs " + ", ".join(sorted(status.lower() for status in statuses if status)),
-            started_at=first(reports.values(), RUNNING),
+            started_at=min(times(reports, RUNNING), default=None),
         )
 
     def _over(
@@ -199,7 +199,7 @@ class Looks:
         state, title = (State.SUCCEEDED, "") if cause is None else (cause.state, cause.title)
         title = "" if cause is causes.UNKNOWN else title
         said = ": ".join(filter(None, [title, verdict.detail])) or (failure.message if failure else "")
-        lost = losses([node.agent for node in nodes], [node.result for node in nodes])
+        lost = losses([node.agent for node in nodes], [node.agent.result for node in nodes])
         return Status(
             state=State.INTERRUPTED if cause is not None and cause.may_restart else state,
             exists=bool(reports) or any(node.status for node in nodes),
@@ -208,8 +208,8 @@ class Looks:
             ran_s=ran_s(record, nodes, reports),
             detail="; ".join(filter(None, [said, lost])),
             failure=failure,
-            started_at=first(reports.values(), RUNNING),
-            ended_at=last(reports.values(), ENDED),
+            started_at=min(times(reports, RUNNING), default=None),
+            ended_at=max(times(reports, ENDED), default=None),
         )
 
     def _joined(self, vms: AttemptVms, nodes: Sequence[VmReport]) -> Sequence[VmReport]:
@@ -256,11 +256,10 @@ def _nodes(
     for rank, name in enumerate(vms.names):
         vm, report = there.get(name, {}), reports.get(rank)
         number = str(vm.get("id", ""))
-        if report and is_queued and number not in ("", str(report.document.get("vm_id") or number)):
+        if report and is_queued and number not in ("", str(report.agent.raw.get("vm_id") or number)):
             report = None
-        document = report.document if report else None
-        status = str(vm.get("status", ""))
-        nodes.append(VmReport(rank=rank, status=status, vm_id=number, document=document))
+        agent, status = report.agent if report else read({}), str(vm.get("status", ""))
+        nodes.append(VmReport(rank=rank, status=status, agent=agent))
     return nodes
 
 
@@ -276,11 +275,11 @@ def ran_s(record: JobRecord, nodes: Sequence[VmReport], reports: Reports) -> flo
     """
     operations = [(one.get("operationType") in CREATES, one) for node in nodes for one in node.operations]
     moments = [(is_create, seconds_of(one.get("insertTime"))) for is_create, one in operations]
-    starts = times(reports.values(), WAITING)
+    starts = [at.timestamp() for at in times(reports, WAITING)]
     if not starts and record.current.option.model != "flex-start":
         starts = [at for is_create, at in moments if is_create and at]
     unreported = any(not node.agent.is_over for node in nodes)
-    ends = times(reports.values(), ENDED)
+    ends = [at.timestamp() for at in times(reports, ENDED)]
     ends += [at + NOTICE_S for is_create, at in moments if unreported and not is_create and at]
     ends = ends or [one.seen_at for one in reports.values()]
     took_s = max(0.0, max(ends) - min(starts)) if starts and ends else 0.0

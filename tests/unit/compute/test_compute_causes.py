@@ -3,6 +3,7 @@
 import pytest
 
 from gputrain import causes
+from gputrain.backends.agent_reports import read
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.keeper.status import SCHEMA
@@ -134,7 +135,7 @@ ALL = [(cause, number) for cause, ways in ENDS.items() for number in range(len(w
 
 def judged(cause, number):
     nodes = [
-        VmReport(rank=rank, status="", document=document, operations=tuple(operations))
+        VmReport(rank=rank, status="", agent=read(document or {}), operations=tuple(operations))
         for rank, (document, operations) in enumerate(ENDS[cause][number])
     ]
     return judge(nodes, account=ACCOUNT, is_cancelled=cause is causes.CANCELLED)

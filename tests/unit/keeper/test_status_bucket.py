@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gputrain.backends.agent_reports import read
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import Bucket, CallFailed
@@ -172,7 +173,7 @@ def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(
     ending = threading.Thread(target=node.board.last, args=(ended,))
     ending.start()
     assert begun.wait(60)
-    report = VmReport(rank=0, document=json.loads(node.read("status-0.json")))
+    report = VmReport(rank=0, agent=read(json.loads(node.read("status-0.json"))))
     assert report.agent.phase == RUNNING  # whoever hears of the end finds the whole log
     assert judge([report], account="", is_cancelled=False).cause is None
     go_on.set()
