@@ -15,8 +15,6 @@ from importlib import metadata
 from inspect import Parameter
 from typing import Any
 
-import attrs
-
 from gputrain.backends.base import Backend
 from gputrain.errors import SpecError
 from gputrain.fields import invalid
@@ -31,21 +29,6 @@ _ALSO_CALLED = {
     **dict.fromkeys(("here", "cpu", "this-machine", "localhost"), ("local",)),
 }
 """What people call ours."""
-_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-
-
-@attrs.frozen(kw_only=True)
-class Arguments:
-    """What a backend's constructor takes by name."""
-
-    names: tuple[str, ...]
-    needed: tuple[str, ...]
-    is_open: bool
-    """Whether it takes every other name, too."""
-
-    def take(self, name: str) -> bool:
-        """Whether it takes this one."""
-        return self.is_open or name in self.names
 
 
 def names() -> tuple[str, ...]:
@@ -78,21 +61,18 @@ def find(name: str) -> type[Backend]:
 
 def accepted(kind: type[Backend], given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the arguments that a backend takes."""
-    arguments = takes(kind)
-    return {name: value for name, value in given.items() if arguments.take(name)}
+    known = takes(kind)
+    return {name: value for name, value in given.items() if name in known}
 
 
-def takes(kind: type[Backend]) -> Arguments:
-    """What a backend's constructor takes; one that takes ``**options`` hands on what its bases take."""
-    own = inspect.signature(kind).parameters.values()
-    needed = tuple(one.name for one in own if one.kind in _BY_NAME and one.default is one.empty)
-    found, is_open = dict[str, None](), True
-    for one in (base for base in kind.__mro__ if "__init__" in vars(base) and base is not object):
-        if is_open:
-            _, *parameters = inspect.signature(vars(one)["__init__"]).parameters.values()
-            found |= dict.fromkeys(each.name for each in parameters if each.kind in _BY_NAME)
-            is_open = any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
-    return Arguments(names=tuple(found), needed=needed, is_open=is_open and bool(found))
+def takes(kind: type[Backend]) -> dict[str, Parameter]:
+    """What a backend's constructor takes by name; one with ``**options`` hands on what its base takes."""
+    own = dict(inspect.signature(kind).parameters)
+    options = [name for name, one in own.items() if one.kind is Parameter.VAR_KEYWORD]
+    for name in options:
+        own = {**takes(kind.__mro__[1]), **own}
+        del own[name]
+    return own
 
 
 def _absent(name: str) -> SpecError:

@@ -78,7 +78,8 @@ class Settings:
         kind = registry.find(name)
         shared = {key: one for key, one in self.shared.items() if key not in ("backends", "endpoint") and one}
         given = registry.accepted(kind, {**shared, **self.emulator(), **self.sections.get(name, {})})
-        needed = (*registry.takes(kind).needed, *(() if plans else kind.needed_beyond_plans))
+        needed = [key for key, one in registry.takes(kind).items() if one.default is one.empty]
+        needed += () if plans else kind.needed_beyond_plans
         missing = [key for key in needed if key not in given]
         if missing:
             wanted = "; ".join(_where(name, key) for key in missing)
@@ -137,11 +138,8 @@ def _faults(key: str, value: Any) -> Iterable[str]:
     elif not isinstance(value, dict):
         yield f"{key}: expected a section: [{key}] on a line of its own, and its keys below it"
     else:
-        takes = registry.takes(registry.find(key))
-        known = [name for name in takes.names if name not in _OBJECTS]
-        for name in value:
-            if name in _OBJECTS or not takes.take(name):
-                yield f"[{key}] {_unknown(name, known)}"
+        known = [name for name in registry.takes(registry.find(key)) if name not in _OBJECTS]
+        yield from (f"[{key}] {_unknown(name, known)}" for name in value if name not in known)
 
 
 def _unknown(key: str, known: Iterable[str]) -> str:

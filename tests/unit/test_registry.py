@@ -82,18 +82,5 @@ def test_a_job_of_a_backend_that_is_not_installed_says_what_to_install():
     assert "`slurm2 = ...` in its entry points gputrain.backends" in told
 
 
-NAMED = """from gputrain import {base}
-class Acme({base}):
-    name = 'acme'
-"""
-
-
-def acme(installed, base, init):
-    """The class of an installed backend whose constructor is written so."""
-    installed(["acme = acme_backend:Acme"], NAMED.format(base=base) + init)
-    sys.modules.pop("acme_backend", None)
-    return registry.find("acme")
-
-
 def test_the_default_is_this_machine():
     assert isinstance(Trainer()._backends["local"], Local)
