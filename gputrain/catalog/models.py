@@ -34,7 +34,7 @@ class Service(Word):
 
 
 class ProvisioningModel(Word):
-    """How a machine is bought.
+    """How a machine is bought: Google's words are the names.
 
     Source: google-cloud-compute 1.56.0, ``Scheduling.ProvisioningModel``, read 2026-11-20.
     """

@@ -176,8 +176,8 @@ FAULTS = (
     Plant(
         name="a Spot job is made and billed as a standard one",
         file="gputrain/backends/compute/request.py",
-        text='    ProvisioningModel.SPOT: "SPOT",\n',
-        instead='    ProvisioningModel.SPOT: "STANDARD",\n',
+        text='"provisioningModel": model.name,',
+        instead='"provisioningModel": "STANDARD",',
         caught_by=(f"{BILLS}::test_a_spot_job_is_billed_as_one[compute]",),
     ),
     Plant(

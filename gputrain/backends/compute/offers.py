@@ -17,7 +17,6 @@ from typing import Any
 
 from gputrain import catalog
 from gputrain.backends.compute import images, networking
-from gputrain.backends.compute.request import MODELS
 from gputrain.backends.compute.settings import NAME, ComputeSettings
 from gputrain.backends.google import in_reservation, shape_of
 from gputrain.backends.limits import LIMITS, folders, words
@@ -210,7 +209,7 @@ def _ask_advice(access: GoogleClient, one: Candidate, shape: Shape) -> float | N
         action=f"ask for advice on {one.place}",
         json={
             "size": one.num_nodes,
-            "instanceProperties": {"scheduling": {"provisioningModel": MODELS[one.provisioning_model]}},
+            "instanceProperties": {"scheduling": {"provisioningModel": one.provisioning_model.name}},
             "instanceFlexibilityPolicy": {"instanceSelections": {"wanted": selection}},
             "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE", "zones": [{"zone": zone}]},
         },

@@ -39,18 +39,9 @@ from gputrain.entrypoint import contract, zipapp
 from gputrain.fields import invalid
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.compute_lists import affinity_value
-from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import Attempt, RecordError
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
-
-MODELS: Mapping[ProvisioningModel, str] = {
-    ProvisioningModel.STANDARD: "STANDARD",
-    ProvisioningModel.SPOT: "SPOT",
-    ProvisioningModel.FLEX_START: "FLEX_START",
-    ProvisioningModel.RESERVATION_BOUND: "RESERVATION_BOUND",
-}
-"""Google's words. Source: google-cloud-compute 1.56.0, ``Scheduling.ProvisioningModel``, read 2026-11-20."""
 
 SHORTEST_LIMIT_S = 30
 """The least ``maxRunDuration`` that Compute Engine takes; the guest keeps shorter limits by itself."""
@@ -122,10 +113,6 @@ class AttemptVms:
     def are_of(self, vm: Mapping[str, Any]) -> bool:
         """Whether a VM was made for this attempt, by its name and its label."""
         return vm.get("name") in self.names and (vm.get("labels") or {}).get(LABEL_ATTEMPT) == self.attempt
-
-    def folder(self, bucket: BucketPrefix) -> str:
-        """Where their guests write; ends in ``/``."""
-        return bucket.object_name("jobs", self.job_id, self.attempt, "")
 
     def ssh_command(self, project: str, node_rank: int) -> str:
         """The command with which a person gets to a VM, through Identity-Aware Proxy."""
@@ -293,7 +280,7 @@ def _scheduling(candidate: Candidate) -> dict[str, Any]:
     shortest_s = SHORTEST_QUEUED_S if is_queued else SHORTEST_LIMIT_S
     limit_s = max(int(candidate.max_run_duration.total_seconds()), shortest_s)
     scheduling: dict[str, Any] = {
-        "provisioningModel": MODELS[model],
+        "provisioningModel": model.name,
         "maxRunDuration": {"seconds": str(limit_s)},
         "instanceTerminationAction": "DELETE",
         "onHostMaintenance": "TERMINATE",  # no machine with a GPU migrates live

@@ -30,9 +30,10 @@ from gputrain.backends.compute.calls import (
     ours,
 )
 from gputrain.backends.compute.flex_queue import STATUS, FlexQueue
-from gputrain.backends.compute.request import MODELS, AttemptVms
+from gputrain.backends.compute.request import AttemptVms
 from gputrain.backends.compute.settings import NAME
 from gputrain.backends.run_reports import RunReports
+from gputrain.catalog import ProvisioningModel
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.google import (
     LABEL_ATTEMPT,
@@ -54,8 +55,6 @@ SEEN_S = 60.0
 """How long a VM that waits in Google's queue may take to be seen there."""
 GROUP_GONE_S = 20.0
 """How long `Vms.remove` waits for a group to go, so that its template may."""
-
-_MODELS = {word: model for model, word in MODELS.items()}
 
 
 class LeftBehindError(UnclearError):
@@ -229,7 +228,7 @@ def _machine(vm: Mapping[str, Any]) -> Machine:
     """A VM that is there, with its price for an hour where the catalog has one."""
     zone, labels = str(vm["zone"]).rpartition("/")[2], vm["labels"]
     shapes = catalog.shapes(machine_type=str(vm.get("machineType", "")).rpartition("/")[2])
-    model = _MODELS.get(vm.get("scheduling", {}).get("provisioningModel", ""))
+    model = ProvisioningModel.__members__.get(vm.get("scheduling", {}).get("provisioningModel", ""))
     price = None
     if model is not None and len(shapes) == 1:
         price = catalog.price(shapes[0], catalog.region_of(zone), model)

@@ -148,7 +148,6 @@ class Local(Backend):
         job_id = request.job_id
         path = self._root / job_id / request.attempt.id
         with explained(self._root):
-            orders.clear_drafts(self._root)
             if not os.path.lexists(path):
                 make_private(path.parent)
                 orders.refuse_foreign(str(path.parent))

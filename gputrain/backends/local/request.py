@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -152,8 +151,6 @@ def _make_dir(field: str, path: str, own: str) -> str:
     return path
 
 
-DRAFT_S = 60.0
-"""A draft that is older was left by a client that was killed."""
 _UP_WITHIN_S = 60.0
 _SUPERVISOR = MAIN.format("gputrain.backends.local.supervisor")
 
@@ -220,12 +217,3 @@ def refuse_foreign(path: str) -> None:
             fix=f"look at what lies there and remove it, or {ELSEWHERE}",
             permission="own",
         )
-
-
-def clear_drafts(root: Path) -> None:
-    """Remove what killed clients left of folders that they were making."""
-    for path in map(str, root.glob(f"{folder.DRAFT}*")):
-        with contextlib.suppress(OSError):
-            is_old = os.lstat(path).st_mtime < time.time() - DRAFT_S
-            if is_old and folder.is_own(path) and not folder.is_held(path):
-                shutil.rmtree(path, ignore_errors=True)

@@ -163,24 +163,20 @@ class JobService:
             AccessError, RequestError: Vertex AI refuses.
             TransientError: one has not ended in time.
         """
-        living = [one.resource for one in self.find(record.current) if not one.has_ended]
+        attempt = record.current
+        living = [one.resource for one in self.find(attempt) if not one.has_ended]
         for one in living:
             self.cancel(one)
-        if grace_s > 0 or record.current.state is Launch.LAUNCHING:
+        if grace_s > 0 or attempt.state is Launch.LAUNCHING:
             return
         waited_s = 0.0
-        while living := [one for one in living if self._is_alive(one)]:
+        while living := [one for one in living if not all(now.has_ended for now in self.get(one, attempt))]:
             if waited_s >= GONE_WITHIN_S:
                 what = f"{living[0]} was asked to stop, and has not ended yet"
                 fix = "nothing: it does not train any more; see the job in the console if it stays"
                 raise TransientError(what, fix=fix)
             self.access.sleep(LOOK_EVERY_S)
             waited_s += LOOK_EVERY_S
-
-    def _is_alive(self, resource: str) -> bool:
-        with contextlib.suppress(MissingError):
-            return not self.look(resource).has_ended
-        return False
 
     def remove(self, machine: Machine) -> None:
         """As of `Backend`."""

@@ -30,6 +30,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
 
 _OF_RECORDS = (LABEL_ATTEMPT, LABEL_OWNER)
+loader = cache(zipapp.loader)
 
 
 def custom_job(
@@ -179,12 +180,6 @@ def in_the_order(env: Mapping[str, str]) -> dict[str, str]:
     Source: aiplatform v1 protos, ``EnvVar.value``, read 2026-11-23.
     """
     return {name: value for name, value in env.items() if "$" in value}
-
-
-@cache
-def loader() -> str:
-    """What a container runs first, the same for all."""
-    return zipapp.loader()
 
 
 def claim_of(bucket: BucketPrefix, job_id: str, attempt_id: str) -> str:
