@@ -78,7 +78,7 @@ def test_a_group_that_somebody_deletes_while_it_waits_is_not_asked_for_again(clo
     room(cloud, 0)
     attempt = jobs.submit(**FLEX, max_restarts=3).record.attempt
     cloud.clock.advance(60)
-    jobs.backend._vms.queue.leave(attempt.option.place, f"bert-{attempt.id}")
+    jobs.backend._jobs.queue.leave(attempt.option.place, f"bert-{attempt.id}")
     cloud.clock.advance(60)
     assert jobs.reconcile().state is State.CANCELLED
     assert jobs.record().result == "stopped_by_person"
