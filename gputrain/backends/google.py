@@ -195,7 +195,7 @@ class GoogleBackend(Backend, Generic[S]):
     _service: Service
     _settings_class: type[S]
     _offers: Any
-    """The module whose ``supply`` and ``fact`` are the service's."""
+    """The module whose ``supply``, ``questions`` and ``fact`` are the service's."""
     _preflight: Any
     """The module whose ``preflight`` is."""
     _looks: Any
@@ -281,12 +281,10 @@ class GoogleBackend(Backend, Generic[S]):
         named = {one.reservation for one in wanted} - {None, ANY_RESERVATION}
         reserved = {_reserved(name): partial(find_reservations, self._access, name) for name in named if name}
         asked: dict[str, Callable[[], Any]] = {**self._reader.questions(), **reserved}
-        found = self._access.looks.ask({**asked, **self._questions(wanted)})
+        asked |= self._offers.questions(self._access, self._settings, wanted)
+        found = self._access.looks.ask(asked)
         snapshot = self._reader.snapshot(found)
         return {one: self._offers.fact(one, snapshot, found) for one in wanted}
-
-    def _questions(self, _wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
-        return {}
 
     def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
         self._settings.check_project()

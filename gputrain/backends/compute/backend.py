@@ -103,9 +103,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         self._jobs = Vms(calls=calls, queue=queue, reports=reports, home=settings.home_label)
         self._looks = Looks(calls, queue, reports, settings.service_account, settings.home_label)
 
-    def _questions(self, wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
-        return offers.questions(self._access, wanted, has_advice=self._settings.capacity_advice)
-
     @property
     def _quota_options(self) -> Mapping[str, Any]:
         return {"disk_gib": self._settings.disk_gib, "disk_type": self._settings.disk_type}

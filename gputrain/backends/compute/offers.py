@@ -122,14 +122,14 @@ def _refuses(
 
 
 def questions(
-    access: GoogleClient, wanted: Sequence[Candidate], *, has_advice: bool
+    access: GoogleClient, settings: ComputeSettings, wanted: Sequence[Candidate]
 ) -> dict[str, Callable[[], Any]]:
     """What to ask about candidates beside their quotas: machines in zones, and advice where it is wanted."""
     asked: dict[str, Callable[[], Any]] = {}
     for one in wanted:
         kind = _ACCELERATORS if shape_of(one, Service.COMPUTE).is_attached else _MACHINES
         asked[kind] = partial(_listed, access, kind)
-    advised = [one for one in wanted if has_advice and one.provisioning_model in ADVISED]
+    advised = [one for one in wanted if settings.capacity_advice and one.provisioning_model in ADVISED]
     for key, one in list({_advice_key(one): one for one in advised}.items())[:MOST_ADVICE]:
         asked[key] = partial(_ask_advice, access, one, shape_of(one, Service.COMPUTE))
     return asked

@@ -7,8 +7,9 @@ catalog's dated table stands, the latter is met when the job is made. Compute En
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from gputrain import catalog
 from gputrain.backends.google import in_reservation, shape_of
@@ -110,6 +111,11 @@ OF_VERTEX = (
            lambda _spec: MAX_ARGUMENT_BYTES - _OURS, in_the_order),
 )
 # fmt: on
+
+
+def questions(*_: object) -> dict[str, Callable[[], Any]]:
+    """Nothing but quotas and reservations is asked."""
+    return {}
 
 
 def fact(one: Candidate, snapshot: QuotaSnapshot, found: Mapping[str, Found]) -> Fact:
