@@ -8,13 +8,12 @@ in the first one. No permission is needed but to use that project.
 
 from __future__ import annotations
 
-import functools
 import zlib
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from gputrain_emulator import facts, tables, world
+from gputrain_emulator import facts, world
 from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style
@@ -22,22 +21,6 @@ from gputrain_emulator.routes import Service
 from gputrain_emulator.world import World
 
 MODELS = ("STANDARD", "SPOT", "FLEX_START")
-
-_GPUS = {
-    "nvidia-tesla-t4": ("Nvidia Tesla T4 GPU",) * 3,
-    "nvidia-tesla-v100": ("Nvidia Tesla V100 GPU",) * 3,
-    "nvidia-l4": ("Nvidia L4 GPU",) * 3,
-    "nvidia-rtx-pro-6000": ("RTX 6000 96GB",) * 3,
-    "nvidia-tesla-a100": ("Nvidia Tesla A100 GPU",) * 3,
-    "nvidia-a100-80gb": ("Nvidia Tesla A100 80GB GPU",) * 3,
-    "nvidia-h100-80gb": ("Nvidia H100 80GB GPU",) * 3,
-    "nvidia-h100-mega-80gb": (
-        "Nvidia H100 80GB Plus GPU",
-        "Nvidia H100 80GB Mega GPU",
-        "Nvidia H100 Mega 80GB GPU",
-    ),
-}
-"""What a GPU is called as standard, as spot and as flex-start."""
 
 _AMERICAS = ("us-central1", "us-east1", "us-west1")
 """Regions that share a SKU where their price is the same."""
@@ -86,12 +69,7 @@ class PriceList:
             yield "Americas", americas, prices[americas[0]]
             prices = {region: usd for region, usd in prices.items() if region not in americas}
         for region, usd in prices.items():
-            yield _places().get(region, region), [region], usd
-
-
-@functools.cache
-def _places() -> dict[str, str]:
-    return {row["region"]: row["place"] for row in tables.records("places.csv")}
+            yield facts.places()[region]["place"] or region, [region], usd
 
 
 def _usage(part: str, model: str) -> str:
@@ -111,8 +89,8 @@ def _name(part: str, model: str, place: str) -> str:
         return f"{prefix}SSD backed Local Storage running in {place}"
     if part == "local SSD":
         return f"SSD backed Local Storage{attached}" + ("" if place == "Americas" else f" in {place}")
-    if part in _GPUS:
-        return f"{_GPUS[part][MODELS.index(model)]}{attached} running in {place}"
+    if part in facts.gpus():
+        return f"{facts.gpus()[part][model.lower()]}{attached} running in {place}"
     series, _, word = part.partition(" ")
     instance = "" if model == "FLEX_START" else " Instance"
     return f"{prefix}{series}{instance} {word.title()} running in {place}"

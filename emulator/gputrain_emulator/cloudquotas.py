@@ -17,7 +17,7 @@ from gputrain_emulator import facts, messages
 from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style, bad_request
-from gputrain_emulator.quotas import FAMILY_METRIC, GLOBAL, Key, Quotas
+from gputrain_emulator.quotas import FAMILY_METRIC, GLOBAL, REGIONAL_METRICS, Key, Quotas
 from gputrain_emulator.routes import Handler, Service
 from gputrain_emulator.world import Project, World
 
@@ -26,10 +26,6 @@ COMPUTE = "compute.googleapis.com"
 VERTEX = "aiplatform.googleapis.com"
 UNLIMITED = float("inf")
 
-_REGIONAL = (
-    "INSTANCES", "A2_CPUS", "IN_USE_ADDRESSES", "DISKS_TOTAL_GB", "SSD_TOTAL_GB", "HDB_TOTAL_GB",
-    "LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB", "CPUS", "PREEMPTIBLE_CPUS",
-)  # fmt: skip
 _REVIEW_S = 60.0  # how long Google takes to decide here
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
@@ -58,7 +54,7 @@ class Quota:
 def quotas() -> Mapping[tuple[str, str], Quota]:
     """All quotas by (service, id)."""
     found = [Quota(COMPUTE, f"{kind}-ALL-REGIONS-per-project", f"{kind}_ALL_REGIONS", ()) for kind in ("GPUS", "CPUS")]  # fmt: skip  # noqa: E501
-    regional = {f"{metric.replace('_', '-')}-per-project-region": metric for metric in _REGIONAL}
+    regional = {f"{metric.replace('_', '-')}-per-project-region": metric for metric in REGIONAL_METRICS}
     found += [Quota(COMPUTE, ident, metric) for ident, metric in regional.items()]
     found.append(
         Quota(COMPUTE, "GPUS-PER-GPU-FAMILY-per-project-region", FAMILY_METRIC, ("region", "gpu_family"))

@@ -7,49 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-CANONICAL = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    405: "UNIMPLEMENTED",
-    408: "DEADLINE_EXCEEDED",
-    409: "ALREADY_EXISTS",
-    411: "INVALID_ARGUMENT",
-    412: "FAILED_PRECONDITION",
-    413: "INVALID_ARGUMENT",
-    414: "INVALID_ARGUMENT",
-    416: "OUT_OF_RANGE",
-    429: "RESOURCE_EXHAUSTED",
-    431: "INVALID_ARGUMENT",
-    499: "CANCELLED",
-    500: "INTERNAL",
-    501: "UNIMPLEMENTED",
-    502: "UNAVAILABLE",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-    505: "UNIMPLEMENTED",
-}
-"""google.rpc.Code names by HTTP status (google/rpc/code.proto)."""
+from gputrain_emulator import tables
 
-REASONS = {
-    400: "badRequest",
-    401: "authError",
-    403: "forbidden",
-    404: "notFound",
-    405: "httpMethodNotAllowed",
-    409: "alreadyExists",
-    411: "required",
-    412: "conditionNotMet",
-    413: "uploadTooLarge",
-    429: "rateLimitExceeded",
-    500: "backendError",
-    501: "notImplemented",
-    502: "backendError",
-    503: "backendError",
-    504: "backendError",
-}
-"""The old-style camelCase reason that goes with a status when nothing closer is known."""
+_STATUSES = {int(row["status"]): (row["canonical"], row["reason"]) for row in tables.records("statuses.csv")}
 
 
 class Style(enum.Enum):
@@ -92,9 +52,10 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         self.message = message
-        self.reason = reason or REASONS.get(status, "invalid")
+        usual, usual_reason = _STATUSES.get(status, ("UNKNOWN", "invalid"))
+        self.reason = reason or usual_reason
         self.domain = domain
-        self.canonical = canonical or CANONICAL.get(status, "UNKNOWN")
+        self.canonical = canonical or usual
         self.details = tuple(details)
         self.headers = dict(headers or {})
 

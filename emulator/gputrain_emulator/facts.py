@@ -8,21 +8,6 @@ from decimal import Decimal
 
 from gputrain_emulator import tables
 
-BASE_REGIONS = {
-    "us-central1": "abcf",
-    "us-east1": "bcd",
-    "us-east4": "abc",
-    "us-east5": "abc",
-    "us-west1": "abc",
-    "us-west4": "abc",
-    "europe-west1": "bcd",
-    "europe-west4": "abc",
-    "asia-east1": "abc",
-    "asia-northeast1": "abc",
-    "asia-southeast1": "abc",
-}
-"""Zones that exist whether or not they have GPUs (docs.cloud.google.com/compute/docs/regions-zones)."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
@@ -40,6 +25,8 @@ class Machine:
     spot: bool
     flex_start: bool
     reservation: bool
+    local_ssds: int = 0
+    """Disks of 375 GiB that come with it."""
 
     @property
     def attaches_gpus(self) -> bool:
@@ -83,6 +70,7 @@ def machines() -> dict[str, Machine]:
             spot=row["spot"] == "yes",
             flex_start=row["flex_start"] == "yes",
             reservation=row["reservation"] == "yes",
+            local_ssds=int(row["local_ssds"]),
         )
         for row in tables.records("machines.csv")
     }
@@ -123,9 +111,27 @@ def _machine_zones() -> dict[str, frozenset[str]]:
 
 
 @functools.cache
+def places() -> dict[str, dict[str, str]]:
+    """The rows of data/regions.csv by region."""
+    return {row["region"]: row for row in tables.records("regions.csv")}
+
+
+@functools.cache
+def gpus() -> dict[str, dict[str, str]]:
+    """The rows of data/gpus.csv by accelerator type."""
+    return {row["accelerator"]: row for row in tables.records("gpus.csv")}
+
+
+@functools.cache
+def publishers() -> dict[str, dict[str, str]]:
+    """The rows of data/images.csv by Google's project of public images."""
+    return {row["project"]: row for row in tables.records("images.csv")}
+
+
+@functools.cache
 def zones() -> tuple[str, ...]:
     """Every zone, in the order of their names."""
-    found = {f"{region}-{letter}" for region, letters in BASE_REGIONS.items() for letter in letters}
+    found = {f"{region}-{letter}" for region, row in places().items() for letter in row["zones"]}
     for names in (*accelerator_zones().values(), *_machine_zones().values()):
         found.update(names)
     return tuple(sorted(found))
@@ -205,26 +211,6 @@ def parts(machine: str) -> dict[str, Decimal]:
         f"{series} ram": Decimal(one.memory_mib) / 1024,
         **({"local SSD": ssd_gib / 730} if ssd_gib else {}),
     }
-
-
-# Disks of 375 GiB that come with a GPU of a machine type; A3 Ultra and A4 have 32.
-_LOCAL_SSDS = {
-    "a2-ultragpu": 1,
-    "a3-highgpu": 2,
-    "a3-megagpu": 2,
-    "a3-edgegpu": 2,
-    "a3-ultragpu": 4,
-    "a4-highgpu": 4,
-}
-
-
-def local_ssds(machine: str) -> int:
-    """How many local SSDs come with a machine type.
-
-    Source: docs.cloud.google.com/compute/docs/disks/local-ssd, its table of GPU machines, read 2026-11-22.
-    """
-    one = machines().get(machine)
-    return _LOCAL_SSDS.get(machine.rpartition("-")[0], 0) * int(one.gpus) if one else 0
 
 
 @functools.cache

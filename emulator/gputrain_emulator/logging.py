@@ -23,17 +23,8 @@ from gputrain_emulator.rates import platform_rate_limited
 from gputrain_emulator.routes import Service
 from gputrain_emulator.world import Project, World, api_disabled, permission_denied, unknown_project
 
-SEVERITIES: Mapping[str, int] = {
-    "DEFAULT": 0,
-    "DEBUG": 100,
-    "INFO": 200,
-    "NOTICE": 300,
-    "WARNING": 400,
-    "ERROR": 500,
-    "CRITICAL": 600,
-    "ALERT": 700,
-    "EMERGENCY": 800,
-}
+_SEVERITIES = "DEFAULT DEBUG INFO NOTICE WARNING ERROR CRITICAL ALERT EMERGENCY"
+SEVERITIES = {name: 100 * rank for rank, name in enumerate(_SEVERITIES.split())}
 
 _DAY, _HOUR = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
 _TIME = re.compile(rf"({_DAY})[Tt ]({_HOUR}:[0-9]{{2}})(?:\.([0-9]{{1,9}}))?([Zz]|[+-]{_HOUR})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gputrain_emulator import facts
+from gputrain_emulator import facts, tables
 from gputrain_emulator.world import World
 
 GLOBAL = "global"
@@ -14,28 +14,10 @@ FAMILY_METRIC = "GPUS_PER_GPU_FAMILY"
 DEFAULT_GPUS = 64.0
 """Limit of every GPU metric in every region, until a test says otherwise."""
 
-DEFAULTS = {
-    "GPUS_ALL_REGIONS": 512.0,
-    "CPUS_ALL_REGIONS": 10000.0,
-    "CPUS": 2400.0,
-    "PREEMPTIBLE_CPUS": 2400.0,
-    "INSTANCES": 6000.0,
-    "A2_CPUS": 2400.0,
-    "IN_USE_ADDRESSES": 6000.0,
-    "DISKS_TOTAL_GB": 1_000_000.0,
-    "SSD_TOTAL_GB": 1_000_000.0,
-    "HDB_TOTAL_GB": 1_000_000.0,
-    "LOCAL_SSD_TOTAL_GB": 1_000_000.0,
-    "PREEMPTIBLE_LOCAL_SSD_GB": 1_000_000.0,
-    "aiplatform.googleapis.com/custom_model_training_cpus": 1_000_000.0,
-    "aiplatform.googleapis.com/custom_model_training_preemptible_cpus": 1_000_000.0,
-    **{
-        f"aiplatform.googleapis.com/custom_model_training_{family}_cpus": float("inf")
-        for family in ("a2", "a3", "g2", "n2", "n4", "c2", "m1")
-    },
-}
-
+DEFAULTS = {row["metric"]: float(row["limit"]) for row in tables.records("quota_defaults.csv")}
 GLOBAL_METRICS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
+REGIONAL_METRICS = tuple(name for name in DEFAULTS if name not in GLOBAL_METRICS and "/" not in name)
+"""Compute Engine's, but for those of GPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)

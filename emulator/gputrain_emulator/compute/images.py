@@ -6,38 +6,11 @@ import re
 import zlib
 from typing import Any
 
+from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import filters, refusals
 from gputrain_emulator.compute.links import in_project, link
 from gputrain_emulator.compute.state import COMPUTE, Compute
-
-FAMILIES = {
-    "debian-cloud": (r"debian-1[123](-arm64)?", 10),
-    "ubuntu-os-cloud": (r"ubuntu-(minimal-)?2[24]04-lts(-amd64|-arm64)?", 10),
-    "ubuntu-os-accelerator-images": (r"ubuntu-accelerator-2[24]04-(amd64|arm64)-with-nvidia-[0-9]+", 20),
-    "cos-cloud": (r"cos(-arm64)?-(stable|beta|dev|[0-9]+-lts)", 10),
-    "rocky-linux-cloud": (r"rocky-linux-[89](-optimized-gcp)?", 20),
-    "rocky-linux-accelerator-cloud": (r"rocky-linux-[89]-optimized-gcp-nvidia-(latest|[0-9]+)", 20),
-    "deeplearning-platform-release": (
-        r"(common|pytorch|tf|tf2)(-[a-z0-9]+)*-(cu[0-9]+|gpu|cpu)(-[a-z0-9]+)*",
-        50,
-    ),
-}
-"""Image families by project: which names are taken for real, and the images' size in GB. Google renames its
-Deep Learning VM families with every CUDA and driver release, so the shape of a name is checked, not a list of
-them."""
-
-
-LISTED = {
-    "debian-cloud": ("debian-11", "debian-12", "debian-12-arm64", "debian-13"),
-    "ubuntu-os-cloud": ("ubuntu-2204-lts", "ubuntu-2404-lts-amd64", "ubuntu-2404-lts-arm64"),
-    "ubuntu-os-accelerator-images": ("ubuntu-accelerator-2404-amd64-with-nvidia-580",),
-    "cos-cloud": ("cos-stable", "cos-121-lts"),
-    "rocky-linux-cloud": ("rocky-linux-9", "rocky-linux-9-optimized-gcp"),
-    "rocky-linux-accelerator-cloud": ("rocky-linux-9-optimized-gcp-nvidia-latest",),
-    "deeplearning-platform-release": ("common-cu128-ubuntu-2204", "pytorch-2-7-cu128-ubuntu-2204"),
-}
-"""What a list of a publisher's images shows: some of those that are taken for real."""
 
 
 def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
@@ -45,10 +18,10 @@ def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
     own = compute.resources["images"].get(f"projects/{project}/global/images/family/{family}")
     if own is not None:
         return own
-    pattern, size = FAMILIES.get(project, (r"(?!)", 0))
-    if not re.fullmatch(pattern, family):
+    known = facts.publishers().get(project)
+    if known is None or not re.fullmatch(known["families"], family):
         raise refusals.not_found(f"projects/{project}/global/images/family/{family}")
-    return _document(project, f"{family}-v20261101", family, size)
+    return _document(project, f"{family}-v20261101", family, known["size_gb"])
 
 
 def image(compute: Compute, url: str, project: str) -> dict[str, Any]:
@@ -70,21 +43,21 @@ def named_image(compute: Compute, project: str, name: str) -> dict[str, Any]:
     path = f"projects/{project}/global/images/{name}"
     if path in compute.resources["images"]:
         return compute.resources["images"][path]
-    pattern, size = FAMILIES.get(project, (r"(?!)", 0))
-    match = re.fullmatch(rf"({pattern})-v[0-9]{{8}}", name)
-    if match is None:
+    known = facts.publishers().get(project)
+    match = known and re.fullmatch(rf"({known['families']})-v[0-9]{{8}}", name)
+    if not known or not match:
         raise refusals.not_found(path)
-    return _document(project, name, match.group(1), size)
+    return _document(project, name, match.group(1), known["size_gb"])
 
 
 def add_image(compute: Compute, project: str, name: str, family: str, size_gb: int) -> None:
     """An image of the project's own."""
-    document = _document(project, name, family, size_gb)
+    document = _document(project, name, family, str(size_gb))
     compute.resources["images"][f"projects/{project}/global/images/{name}"] = document
     compute.resources["images"][f"projects/{project}/global/images/family/{family}"] = document
 
 
-def _document(project: str, name: str, family: str, size_gb: int) -> dict[str, Any]:
+def _document(project: str, name: str, family: str, size_gb: str) -> dict[str, Any]:
     path = f"projects/{project}/global/images/{name}"
     return {
         "kind": "compute#image",
@@ -92,7 +65,7 @@ def _document(project: str, name: str, family: str, size_gb: int) -> dict[str, A
         "name": name,
         "family": family,
         "status": "READY",
-        "diskSizeGb": str(size_gb),
+        "diskSizeGb": size_gb,
         "architecture": "ARM64" if "arm64" in name else "X86_64",
         "creationTimestamp": "2026-11-01T00:00:00.000-08:00",
         "selfLink": link(path),
@@ -102,7 +75,7 @@ def _document(project: str, name: str, family: str, size_gb: int) -> dict[str, A
 def _owner(call: Call, permission: str) -> str:
     """The project whose images are asked for; Google's own are for everybody."""
     owner = call.params["project"]
-    if owner not in FAMILIES and not call.caller.may(permission):
+    if owner not in facts.publishers() and not call.caller.may(permission):
         raise refusals.permission(permission, f"projects/{owner}/global/images")
     return owner
 
@@ -126,7 +99,8 @@ def list_images(call: Call) -> dict[str, Any]:
     owner = _owner(call, "compute.images.list")
     prefix = f"projects/{owner}/global/images/"
     compute = call.world.part(Compute)
-    items = [family_image(compute, owner, family) for family in LISTED.get(owner, ())]
+    known = facts.publishers().get(owner, {"listed": ""})
+    items = [family_image(compute, owner, family) for family in known["listed"].split()]
     items += [
         d for n, d in compute.resources["images"].items() if n.startswith(prefix) and "/family/" not in n
     ]

@@ -26,21 +26,6 @@ _FIRST_HOST = 2
 _OUTSIDE = ipaddress.ip_network("198.18.0.0/15")
 """Addresses that the internet does not route (RFC 2544), for external ones."""
 
-AUTO_RANGES = {
-    "us-central1": 128, "europe-west1": 132, "us-west1": 138, "asia-east1": 140, "us-east1": 142,
-    "asia-northeast1": 146, "asia-southeast1": 148, "us-east4": 150, "australia-southeast1": 152,
-    "europe-west2": 154, "europe-west3": 156, "southamerica-east1": 158, "asia-south1": 160,
-    "northamerica-northeast1": 162, "europe-west4": 164, "europe-north1": 166, "us-west2": 168,
-    "asia-east2": 170, "europe-west6": 172, "asia-northeast2": 174, "asia-northeast3": 178, "us-west3": 180,
-    "us-west4": 182, "asia-southeast2": 184, "europe-central2": 186, "northamerica-northeast2": 188,
-    "asia-south2": 190, "australia-southeast2": 192, "southamerica-west1": 194, "us-east5": 202,
-    "europe-west9": 200, "us-south1": 206, "me-west1": 208, "me-central2": 216,
-}  # fmt: skip
-"""Second byte of 10.x.0.0/20, the range of a region's subnetwork in a network of auto mode.
-
-us-central1 was seen in public threads; the others are Google's as remembered, unverified. No two are one.
-"""
-
 
 def _free_address(compute: Compute, subnetwork: Json, field: str) -> str:
     """A free address of a subnetwork; raises ApiError 400 where there is none."""
@@ -162,7 +147,12 @@ def _subnetwork(compute: Compute, path: str) -> Json | None:
     if path in compute.resources["subnetworks"]:
         return compute.resources["subnetworks"][path]
     project, region = match.groups()
-    return _below(path, project, region, "default", f"10.{AUTO_RANGES[region]}.0.0/20")
+    return _below(path, project, region, "default", _usual_range(region))
+
+
+def _usual_range(region: str) -> str:
+    """The range of a region's subnetwork in a network of auto mode."""
+    return f"10.{facts.places()[region]['network']}.0.0/20"
 
 
 def _below(path: str, project: str, region: str, network: str, ranges: str) -> Json:
@@ -298,11 +288,9 @@ def insert_network(call: Call) -> Operation:
             raise refusals.invalid("resource.autoCreateSubnetworks", "true", sentence)
     operation = documents.create(call, "networks", "network", **more)
     if is_auto:
-        for region, second in AUTO_RANGES.items():
-            if region in facts.regions():
-                add_subnetwork(
-                    compute, call.owner.id, region, body["name"], body["name"], f"10.{second}.0.0/20"
-                )
+        for region in facts.regions():
+            name = body["name"]
+            add_subnetwork(compute, call.owner.id, region, name, name, _usual_range(region))
     return operation
 
 

@@ -12,7 +12,7 @@ from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.compute import filters, refusals
 from gputrain_emulator.compute.links import link
 from gputrain_emulator.compute.state import COMPUTE, Compute
-from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key
+from gputrain_emulator.quotas import GLOBAL, GLOBAL_METRICS, REGIONAL_METRICS, Key
 
 _MOST_BYTES = 24 << 20
 """What is kept of them; an aggregated page takes a third of a megabyte."""
@@ -57,7 +57,7 @@ def _quota(compute: Compute, project: str, metric: str, region: str) -> Json:
 
 
 def _regional_metrics() -> list[str]:
-    metrics = [name for name in DEFAULTS if name not in GLOBAL_METRICS and "/" not in name]
+    metrics = list(REGIONAL_METRICS)
     for names in facts.gpu_quotas().values():
         if names.regional_metric:
             metrics.append(names.regional_metric)

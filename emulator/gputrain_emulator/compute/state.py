@@ -69,17 +69,6 @@ class Settings:
 SERIAL_RING = 1 << 20
 """The serial port keeps its last MiB (published)."""
 
-IMAGE_PROJECTS = (
-    "cos-cloud",
-    "debian-cloud",
-    "deeplearning-platform-release",
-    "rocky-linux-accelerator-cloud",
-    "rocky-linux-cloud",
-    "ubuntu-os-accelerator-images",
-    "ubuntu-os-cloud",
-)
-"""Google's projects of public images: there to be read, and nothing else works in them."""
-
 LONGEST_LAG_S = 600.0
 """Deleted VMs are remembered for this long."""
 
@@ -213,7 +202,7 @@ class Compute:
     def __init__(self, world: World) -> None:
         self.world = world
         self.settings = Settings()
-        for publisher in IMAGE_PROJECTS:
+        for publisher in facts.publishers():
             world.add_project(publisher).apis.clear()
         self.quotas = world.part(Quotas)
         self.vms: dict[VmKey, Vm] = {}

@@ -22,7 +22,7 @@ class LocalSsds:
 
     def __init__(self, folder: Path, machine_type: str) -> None:
         self._devices: list[str] = []
-        for number in range(facts.local_ssds(machine_type)):
+        for number in range(facts.machines()[machine_type].local_ssds):
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / str(number)
             with open(path, "wb") as file:

@@ -9,7 +9,6 @@ Sources, all read 2026-11-20:
  S5 users' 429s that name a GPU's and a CPU's metric together, lists of the CPU metrics, and a report of
     2026-09-05 that all Spot jobs of a new project meet custom_model_training_preemptible_cpus, which is 1
     there while the CPUs of A2 and G2 have no limit (read 2026-11-27)
-The sizes of machines without accelerators are general knowledge and were not checked against a page.
 """
 
 from __future__ import annotations
@@ -74,36 +73,15 @@ _N1_COUNTS = MappingProxyType(
 )
 
 
-def _sizes(family: str, vcpus: str) -> frozenset[str]:
-    return frozenset(f"{family}-{size}" for size in vcpus.split())
-
-
-N1_MACHINES = (
-    _sizes("n1-standard", "4 8 16 32 64 96")
-    | _sizes("n1-highmem", "2 4 8 16 32 64 96")
-    | _sizes("n1-highcpu", "16 32 64 96")
+_CPU_MACHINES = frozenset(
+    f"{row['kind']}-{vcpus}"
+    for row in tables.records("vertex_cpu_machines.csv")
+    for vcpus in row["vcpus"].split()
 )
 
-CPU_MACHINES = (
-    _sizes("e2-standard", "4 8 16 32")
-    | _sizes("e2-highmem", "2 4 8 16")
-    | _sizes("e2-highcpu", "16 32")
-    | _sizes("n2-standard", "4 8 16 32 48 64 80")
-    | _sizes("n2-highmem", "2 4 8 16 32 48 64 80")
-    | _sizes("n2-highcpu", "16 32 48 64 80")
-    | _sizes("n2d-standard", "4 8 16 32 48 64 80 96 128 224")
-    | _sizes("c2-standard", "4 8 16 30 60")
-    | _sizes("c3-highcpu", "4 8 22 44 88 176")
-    | _sizes("m1-ultramem", "40 80 160")
-    | _sizes("m1-megamem", "96")
+REGIONS = frozenset(region for region, row in facts.places().items() if row["vertex"]).union(
+    *(row.regions for row in ACCELERATORS.values())
 )
-
-_OTHER_REGIONS = (
-    "africa-south1", "asia-northeast2", "asia-southeast2", "australia-southeast2", "europe-southwest1",
-    "europe-west6", "europe-west8", "europe-west9", "europe-west12", "me-central1", "northamerica-northeast2",
-    "southamerica-west1",
-)  # fmt: skip
-REGIONS = frozenset(_OTHER_REGIONS).union(*(row.regions for row in ACCELERATORS.values()))
 """Where custom training runs: S2, with the regions of its feature table."""
 
 
@@ -112,7 +90,11 @@ def allowed_counts(machine_type: str, accelerator: str) -> tuple[int, ...]:
     fixed = FIXED_SHAPES.get(machine_type)
     if fixed is not None:
         return (fixed[1],) if fixed[0] == accelerator else ()
-    if machine_type not in N1_MACHINES or accelerator not in _N1_COUNTS:
+    if (
+        machine_type not in _CPU_MACHINES
+        or not machine_type.startswith("n1-")
+        or accelerator not in _N1_COUNTS
+    ):
         return ()
     return _N1_COUNTS[accelerator][_N1_ROWS[vcpus(machine_type)]]
 
@@ -122,7 +104,7 @@ def offered(machine_type: str, region: str) -> bool:
     fixed = FIXED_SHAPES.get(machine_type)
     if fixed is not None:
         return region in ACCELERATORS[fixed[0]].regions
-    return machine_type in N1_MACHINES or machine_type in CPU_MACHINES
+    return machine_type in _CPU_MACHINES
 
 
 def vcpus(machine_type: str) -> int:
