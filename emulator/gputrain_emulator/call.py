@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gputrain_emulator.errors import ApiError, Style
 
 if TYPE_CHECKING:
     from gputrain_emulator.world import Caller, Project, World
 
+
+T = TypeVar("T")
 
 MAX_JSON_BODY = 10 << 20
 """Larger JSON requests are refused with 413 (Google's API front end: 10 MB, unverified)."""
@@ -81,16 +85,51 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+def page(
+    items: Iterable[T],
+    place: Callable[[T], Any],
+    token: str,
+    size: int,
+    *,
+    newest_first: bool = False,
+    of: object = "",
+) -> tuple[list[T], str]:
+    """The items that come after those of the pages before, and the token of the next page ("" at the end).
+
+    A token names the place of the last item shown, so what is made or removed between two pages neither hides
+    an item nor shows one twice. It is good for the list `of` alone.
+
+    Raises:
+        ValueError: the token is none.
+    """
+    placed = sorted(((place(item), item) for item in items), key=lambda one: one[0], reverse=newest_first)
+    if token:
+        try:
+            asked, last = json.loads(base64.urlsafe_b64decode(token.encode()))
+            placed = [one for one in placed if (one[0] < last if newest_first else one[0] > last)]
+        except (TypeError, RecursionError) as error:
+            raise ValueError(str(error)) from None
+        if asked != of:
+            raise ValueError("the token is another list's")
+    shown = placed[:size]
+    more = json.dumps([of, shown[-1][0]]) if len(shown) < len(placed) else ""
+    return [item for _, item in shown], base64.urlsafe_b64encode(more.encode()).decode()
+
+
 def numbered(call: Call, name: str, found: Sequence[Any], *, default: int, most: int) -> dict[str, Any]:
     """The page of `found` that a query asks for, as `{name: [...], "nextPageToken": ...}`.
 
     Raises:
         ApiError: 400 for a token that is none, or a negative size.
     """
-    token, size = str(call.query.get("pageToken") or "0"), int(call.query.get("pageSize") or 0)
-    if not (token.isascii() and token.isdigit() and len(token) < 10) or size < 0:
-        raise ApiError(400, "Request contains an invalid argument.")
-    start, size = int(token), min(size or default, most)
-    page = list(found[start : start + size])
-    rest = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
-    return {**({name: page} if page else {}), **rest}
+    size = int(call.query.get("pageSize") or 0)
+    try:
+        if size < 0:
+            raise ValueError
+        shown, token = page(
+            enumerate(found), lambda one: one[0], call.query.get("pageToken", ""), min(size or default, most)
+        )
+    except ValueError:
+        raise ApiError(400, "Request contains an invalid argument.") from None
+    rest = {"nextPageToken": token} if token else {}
+    return {**({name: [item for _, item in shown]} if shown else {}), **rest}

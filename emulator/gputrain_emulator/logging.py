@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import functools
 import itertools
 import json
@@ -15,7 +13,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from gputrain_emulator import query
-from gputrain_emulator.call import Call
+from gputrain_emulator.call import Call, page
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.query import ORDER, FilterError, Leaf, Test
@@ -188,11 +186,10 @@ class Logs:
         entry = Entry(time_ns=time_ns, insert_id=insert_id, serial=serial, document=kept, visible=visible)
         insort(self._by_project.setdefault(project.id, []), entry)
 
-    def read(self, projects: Iterable[str], *, now: float, newest_first: bool = False) -> Iterator[Entry]:
+    def read(self, projects: Iterable[str], *, now: float) -> list[Entry]:
         """What can be seen at `now`, in the order of time."""
-        found = sorted(entry for project in projects for entry in self._by_project.get(project, ()))
-        ordered = reversed(found) if newest_first else iter(found)
-        return (entry for entry in ordered if entry.visible <= now)
+        found = (entry for project in projects for entry in self._by_project.get(project, ()))
+        return sorted(entry for entry in found if entry.visible <= now)
 
 
 @SERVICE.method("logging.entries.list", permission="-")
@@ -211,10 +208,19 @@ def list_entries(call: Call) -> dict[str, Any]:
     size = asked.get("pageSize", 0)
     if size < 0:
         raise ApiError(400, "page_size must be greater than or equal to 0")
-    ids = [project.id for project in projects]
-    found = logs.read(ids, now=call.world.clock.now(), newest_first=newest_first)
-    after = _position(asked.get("pageToken", ""))
-    return _page(found, wanted, min(size or DEFAULT_PAGE, MAX_PAGE), after, newest_first=newest_first)
+    found = logs.read([project.id for project in projects], now=call.world.clock.now())
+    try:
+        shown, token = page(
+            (entry for entry in found if wanted(entry.document)),
+            lambda entry: [entry.time_ns, entry.insert_id, entry.serial],
+            asked.get("pageToken", ""),
+            min(size or DEFAULT_PAGE, MAX_PAGE),
+            newest_first=newest_first,
+        )
+    except ValueError:
+        raise ApiError(400, "page_token is invalid") from None
+    entries = {"entries": [entry.document for entry in shown]} if shown else {}
+    return {**entries, **({"nextPageToken": token} if token else {})}
 
 
 @SERVICE.method("logging.entries.write", permission="-")
@@ -229,40 +235,6 @@ def write_entries(call: Call) -> dict[str, Any]:
         for project, entry in zip(projects, entries):
             logs.add(project, entry)
     return {}
-
-
-def _page(
-    found: Iterable[Entry],
-    wanted: Callable[[Mapping[str, Any]], bool],
-    size: int,
-    after: tuple[int, str, int] | None,
-    *,
-    newest_first: bool,
-) -> dict[str, Any]:
-    entries: list[Mapping[str, Any]] = []
-    last: Entry | None = None
-    for entry in found:
-        here = (entry.time_ns, entry.insert_id, entry.serial)
-        if after is not None and (here >= after if newest_first else here <= after):
-            continue
-        if not wanted(entry.document):
-            continue
-        if len(entries) == size and last is not None:
-            token = json.dumps([last.time_ns, last.insert_id, last.serial])
-            return {"entries": entries, "nextPageToken": base64.urlsafe_b64encode(token.encode()).decode()}
-        entries.append(entry.document)
-        last = entry
-    return {"entries": entries} if entries else {}
-
-
-def _position(token: str) -> tuple[int, str, int] | None:
-    if not token:
-        return None
-    try:
-        time_ns, insert_id, serial = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
-        return int(time_ns), str(insert_id), int(serial)
-    except (binascii.Error, ValueError, TypeError):
-        raise ApiError(400, "page_token is invalid") from None
 
 
 def _filter(text: str) -> Callable[[Mapping[str, Any]], bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputrain_emulator.compute import (
+from gputrain_emulator.compute import (  # noqa: F401 - each registers its handlers
     advice,
     bulk,
     disks,
@@ -18,19 +18,4 @@ from gputrain_emulator.compute.state import COMPUTE, Compute
 
 SERVICES = (COMPUTE,)
 
-__all__ = [
-    "SERVICES",
-    "Compute",
-    "advice",
-    "bulk",
-    "disks",
-    "groups",
-    "images",
-    "instances",
-    "networks",
-    "operations",
-    "places",
-    "resizing",
-    "templates",
-    "vpc",
-]
+__all__ = ["SERVICES", "Compute"]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputrain_emulator import query
+from gputrain_emulator import call, query
 from gputrain_emulator.compute import refusals
 from gputrain_emulator.compute.links import link
 
 MAX_PAGE = 500
 _NEWEST = "creationTimestamp desc"
-Place = tuple[str, str]
 
 
 def compile_filter(text: str) -> query.Test:
@@ -90,8 +88,7 @@ def page(
 ) -> tuple[list[dict[str, Any]], str]:
     """The page of ``items`` that ``query`` asks for, and the token of the next one ("" at the end).
 
-    A token is good for the list called ``name`` with the same filter and order alone. It names the last item
-    shown, so what is made or removed between two pages neither hides an item nor shows one twice.
+    A token is good for the list called ``name`` with the same filter and order alone.
     """
     test = compile_filter(query.get("filter", ""))
     size = int(query.get("maxResults", MAX_PAGE))
@@ -100,37 +97,17 @@ def page(
     order = query.get("orderBy", "")
     if order not in ("", "name", _NEWEST):
         raise refusals.invalid("orderBy", order, "Only 'name' and 'creationTimestamp desc' are supported.")
-    asked = zlib.crc32(json.dumps([name, query.get("filter", ""), order]).encode())
-    after = _read_token(query.get("pageToken", ""), asked)
-    places = [(_place(item, order), item) for item in items if test(item)]
-    places.sort(key=lambda placed: placed[0], reverse=order == _NEWEST)
-    if after:
-        places = [one for one in places if (one[0] < after if order == _NEWEST else one[0] > after)]
-    shown = places[: size or MAX_PAGE]
-    token = _token(shown[-1][0], asked) if len(shown) < len(places) else ""
-    return [item for _, item in shown], token
+    of = zlib.crc32(json.dumps([name, query.get("filter", ""), order]).encode())
+    token = query.get("pageToken", "")
 
+    def place(item: Mapping[str, Any]) -> list[str]:
+        newest = item.get("creationTimestamp") or item.get("insertTime")
+        return [str((newest if order == _NEWEST else item.get("name")) or ""), str(item.get("selfLink", ""))]
 
-def _place(item: Mapping[str, Any], order: str) -> Place:
-    """Where an item stands in its list, whatever comes and goes beside it."""
-    first = item.get("creationTimestamp") or item.get("insertTime") if order == _NEWEST else item.get("name")
-    return str(first or ""), str(item.get("selfLink", ""))
-
-
-def _token(last: Place, asked: int) -> str:
-    return base64.urlsafe_b64encode(json.dumps([asked, *last]).encode()).decode()
-
-
-def _read_token(token: str, asked: int) -> Place | None:
-    """The place after which a page begins; None for the first page."""
-    if not token:
-        return None
     try:
-        kind, first, link = json.loads(base64.urlsafe_b64decode(token.encode()))
-        if kind != asked or not isinstance(first, str) or not isinstance(link, str):
-            raise ValueError
-        return first, link
-    except (TypeError, ValueError, RecursionError):
+        chosen = (item for item in items if test(item))
+        return call.page(chosen, place, token, size or MAX_PAGE, newest_first=order == _NEWEST, of=of)
+    except ValueError:
         raise refusals.invalid("pageToken", token, "The page token is not valid.") from None
 
 

@@ -12,49 +12,6 @@ POWER_COMMANDS = ("poweroff", "halt", "reboot", "shutdown", "systemctl", "init",
 SYSTEM_FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 INSIDE = "/run/emulated-machine/bin"  # where a guest sees the folder of stand-ins, first on its PATH
 
-# Nothing here reaches for a signal, a socket or a system call of power: one word goes into a FIFO of the
-# machine itself, and where there is no such FIFO there is nothing to switch off.
-POWER = """#!/bin/sh
-switch=/run/emulated-machine/power
-scheduled=/run/emulated-machine/scheduled
-name=${0##*/}
-word= delay=0
-if [ "$name:$1" = systemctl:is-active ]; then
-    for each in "$@"; do unit=${each%.service}; done
-    read -r pid _ 2>/dev/null < "/run/emulated-machine/units/$unit" && [ -d "/proc/$pid" ]
-    exit
-fi
-case $name in
-    poweroff|halt) word=poweroff ;;
-    reboot) word=reboot ;;
-    shutdown) word=poweroff delay=60 ;;
-esac
-for each in "$@"; do
-    case $name:$each in
-        systemctl:poweroff|systemctl:halt|init:0|telinit:0) word=poweroff ;;
-        systemctl:reboot|systemctl:kexec|init:6|telinit:6) word=reboot ;;
-        shutdown:-r|shutdown:--reboot) word=reboot ;;
-        shutdown:-c) word=cancel ;;
-        shutdown:now|shutdown:+0) delay=0 ;;
-        shutdown:+[0-9]*) delay=$((${each#+} * 60)) ;;
-    esac
-done
-if [ ! -p "$switch" ] || [ -z "$word" ]; then
-    echo "System has not been booted with systemd as init system (PID 1). Can't operate." >&2
-    exit 1
-fi
-if [ "$word" = cancel ]; then
-    [ -f "$scheduled" ] && kill "$(cat "$scheduled")" 2>/dev/null
-    rm -f "$scheduled"
-elif [ "$delay" = 0 ]; then
-    echo "$word" > "$switch"
-else
-    (sleep "$delay"; echo "$word" > "$switch") > /dev/null 2>&1 &
-    echo $! > "$scheduled"
-fi
-"""
-
-
 NO_DOCKER = """#!/bin/sh
 echo "docker: this emulated machine runs no containers; give live mode a userland that machines boot" >&2
 exit 125
@@ -67,7 +24,8 @@ def write(folder: Path, *, gpus: Sequence[Mapping[str, object]]) -> dict[str, st
     gpus: one mapping a GPU with `name` and `memory_mib`, what nvidia-smi will tell of.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    texts = dict.fromkeys(POWER_COMMANDS, POWER)
+    power = Path(__file__).with_name("power.sh").read_text(encoding="utf-8")
+    texts = dict.fromkeys(POWER_COMMANDS, power)
     texts["nvidia-smi"] = _program("nvidia_smi.py", json.dumps(list(gpus)))
     texts["systemd-run"] = _program("systemd_run.py")
     texts["gcsfuse"] = _program("gcsfuse.py")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from gputrain_emulator import messages, partial, query
-from gputrain_emulator.call import Call
+from gputrain_emulator.call import Call, page
 from gputrain_emulator.clock import parse_time, zulu_time
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.query import ORDER, FilterError, Leaf, is_like
@@ -43,28 +43,28 @@ def get(call: Call) -> Json:
 
 @SERVICE.method("aiplatform.customJobs.list", pool="aiplatform.requests")
 def list_jobs(call: Call) -> Json:
-    """Newest first; a token is the serial of the last job shown, so that new jobs move no page."""
+    """Newest first."""
     region, now = _region(call), call.world.clock.now()
     wanted = _matcher(call.query.get("filter", ""))
-    size, token = int(call.query.get("pageSize", 0)), call.query.get("pageToken", "")
+    size = int(call.query.get("pageSize", 0))
     if size < 0:
         raise listed(("page_size", "Must be greater than or equal to 0."))
-    if token and not re.fullmatch("[0-9]{1,12}", token):
-        raise ApiError(400, "The page token is invalid.")
     mask = call.query.get("readMask", "").replace(" ", "").replace(".", "/")
     partial.check_tree(messages.message("google.cloud.aiplatform.v1.CustomJob"), partial.parse(mask))
     seen = [
         job
-        for job in reversed(call.world.part(Vertex).jobs.values())
+        for job in call.world.part(Vertex).jobs.values()
         if (job.project, job.region) == (call.owner, region)
         and not (call.stale_s and job.created > now - call.stale_s)
-        and (not token or job.serial < int(token))
         and wanted(job)
     ]
-    size = min(size or MAX_PAGE, MAX_PAGE)
-    shown = [_picked(_shown(job, now), mask) for job in seen[:size]]
-    more = {"nextPageToken": str(seen[size - 1].serial)} if len(seen) > size else {}
-    return {**({"customJobs": shown} if shown else {}), **more}
+    token, size = call.query.get("pageToken", ""), min(size or MAX_PAGE, MAX_PAGE)
+    try:
+        jobs, token = page(seen, lambda job: job.serial, token, size, newest_first=True)
+    except ValueError:
+        raise ApiError(400, "The page token is invalid.") from None
+    shown = {"customJobs": [_picked(_shown(job, now), mask) for job in jobs]} if jobs else {}
+    return {**shown, **({"nextPageToken": token} if token else {})}
 
 
 @SERVICE.method("aiplatform.customJobs.cancel", pool="aiplatform.requests")
