@@ -143,9 +143,8 @@ def seen_late(threads: int = 10) -> float:
             }
             operation = calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
             ended = calls.end_of(ZONE, operation)
-            (truth,) = [
-                one.document for one in cloud.compute.operations.values() if one.name == ended["name"]
-            ]
+            documents = [one.document for one in cloud.compute.operations.values()]
+            (truth,) = [one for one in documents if one["name"] == ended["name"]]
             late.append(cloud.clock.now() - parse_time(truth["endTime"]))
 
         waiting = [threading.Thread(target=one, args=(number,)) for number in range(threads)]

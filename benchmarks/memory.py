@@ -109,8 +109,7 @@ class Watcher:
         done = {"schema": 1, "state": "done", "exit_code": 0}
         word = json.dumps({"schema": 2, "phase": "ended", "exit_code": 0, "result": done}).encode()
         Objects(self.backend._access, "my-bucket").write(told, word, if_generation=None)
-        zone = f"{self.url}/compute/v1/projects/my-project/zones/{job.candidate.place}"
-        self.backend._access.delete(f"{zone}/instances/{job.machines[0]}", action="end it")
+        self.backend._calls.delete(job.candidate.place, job.machines[0])
         return job
 
     def of_local(self, number: int) -> Any:
