@@ -46,7 +46,7 @@ OUTSIDE = {
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},
     "keeper": set(),
-    "retry": {"attrs", "tenacity"},
+    "retry": {"attrs"},
     "spec": {"attrs", "packaging", "yaml"},
     "quota": {"attrs", "google", "requests"},
     "cli": {"attrs", "click", "rich", "tomli"},
