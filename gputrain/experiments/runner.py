@@ -15,7 +15,6 @@ from gputrain.errors import (
     JobLostError,
     NoPlacementError,
     QuotaExceededError,
-    StoppedError,
     TransientError,
 )
 from gputrain.job import Job
@@ -28,8 +27,6 @@ NO_ROOM = (CapacityError, NoPlacementError, QuotaExceededError, TransientError)
 """Errors after which a point goes to the back of the queue, as long as there is something to wait for."""
 AGAIN_S = 30.0
 """How long the queue rests after such an error, unless a job ends earlier."""
-BUSY_S = 5.0
-"""How long it rests while another process submits the same point."""
 MOST_TRIES = 10
 """Tries of a point that meets passing errors while no other job runs."""
 UNKNOWN_QUOTA = 16
@@ -40,8 +37,7 @@ class Runner:
     """Turns the points of one experiment into jobs.
 
     Args:
-        submit: returns the job of a point, the same one each time. StoppedError with a ``uri``: another
-            process is submitting it.
+        submit: returns the job of a point, the same one each time.
         limit: jobs at a time.
         ended: called with each point that has ended, and its job, if it has one.
     """
@@ -129,7 +125,7 @@ class Runner:
     def _try(self, number: int) -> None:
         try:
             self.watch(number, self._submit(number, self._stop))
-        except (*NO_ROOM, StoppedError) as error:
+        except NO_ROOM as error:
             self._again_later(number, error)
         except GputrainError as error:
             self._fail(number, error)
@@ -149,12 +145,11 @@ class Runner:
 
     def _again_later(self, number: int, error: GputrainError) -> None:
         self._tries[number] += 1
-        is_busy = isinstance(error, StoppedError) and bool(error.uri)
         is_passing = isinstance(error, TransientError) and self._tries[number] < MOST_TRIES
         with self._changed:
-            if (is_busy or self._running or is_passing) and not self._stop.is_set():
+            if (self._running or is_passing) and not self._stop.is_set():
                 self._queue.append(number)
-                self._rests_until = time.monotonic() + (BUSY_S if is_busy else AGAIN_S)
+                self._rests_until = time.monotonic() + AGAIN_S
                 log.info("a point waits for room: %s", error.what)
                 return
         self._fail(number, error)

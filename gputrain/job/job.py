@@ -25,10 +25,10 @@ from gputrain.code.entry import arguments_from_here, lacked
 from gputrain.display.live import ProgressWord, Status as ShownStatus, choose, job_status
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import GputrainError, JobFailedError, JobTimeoutError, RequestError, TransientError
-from gputrain.fields import Field, invalid, read_whole, word
+from gputrain.fields import Field, invalid, read_whole, whole, word
 from gputrain.google.endpoints import on_trial
 from gputrain.job.files import JobFiles
-from gputrain.job.logs import JobLog, LineFilter, count_of, pattern, without_cause
+from gputrain.job.logs import JobLog, LineFilter, pattern, without_cause
 from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
 from gputrain.job.watcher import (
@@ -58,6 +58,7 @@ from gputrain.times import picked, plain
 log = logging.getLogger("gputrain")
 NO_RECORD = JobRecord(job_id="none", spec={})
 MetricsWord = Literal["script", "gpu"]
+_LOGS = {one: Field(whole(0, 1 << 30), "a whole number from 0 on", f"{one}=5") for one in ("rank", "tail")}
 _OF = {"of": Field(word(*get_args(MetricsWord)), "'script' or 'gpu'", "job.metrics('gpu')", is_needed=True)}
 
 
@@ -579,7 +580,7 @@ class Job(TableDisplay):
             SpecError: ``since`` is no moment, the job has no such ``rank``, or ``tail`` is below 0.
             TransientError: while they are read, nothing could be; where it is followed, for five minutes.
         """
-        rank, tail = count_of("rank", rank), count_of("tail", tail)
+        read_whole("logs(...)", _LOGS, {"rank": rank, "tail": tail})
         wanted = LineFilter(
             rank=rank,
             since=None if since is None else parse_moment(since, self.now()),

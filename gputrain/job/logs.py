@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import operator
 import re
 import threading
 import time
@@ -19,7 +18,7 @@ import attrs
 from gputrain.backends.base import Backend, LogLine
 from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, RequestError, TransientError
-from gputrain.fields import invalid, short_repr
+from gputrain.fields import short_repr
 from gputrain.job.result import silent_for
 from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent, is_stopped
 from gputrain.jobstore import JobRecord
@@ -174,17 +173,6 @@ class JobLog:
 def without_cause(lines: Page) -> Page:
     """The lines without the agents' one on why the job failed, which its end says."""
     return tuple(one for one in lines if one.rank is not None or not one.message.startswith("first cause: "))
-
-
-def count_of(name: str, value: int | None) -> int | None:
-    """A whole number from 0 on. Raises SpecError where it is none."""
-    try:
-        number = None if value is None else operator.index(value)
-    except Exception:  # noqa: BLE001  # it may be anything
-        number = -1
-    if number is not None and (number < 0 or isinstance(value, bool)):
-        raise invalid(name, value, "a whole number from 0 on", f"{name}=5")
-    return number
 
 
 def pattern(text: str) -> re.Pattern[str]:

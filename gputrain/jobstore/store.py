@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 import attrs
 
 from gputrain.concurrency import gather
-from gputrain.errors import FieldError, GputrainError, RequestError, SpecError, TransientError
+from gputrain.errors import FieldError, GputrainError, SpecError, TransientError
 from gputrain.fields import short_repr
 from gputrain.google import GoogleClient, PreconditionError
 from gputrain.google.storage import BucketPrefix, ObjectInfo, Objects, check_bucket
@@ -245,14 +245,7 @@ class JobStore:
 
     def swap(self, record: JobRecord, version: int) -> Stored:
         """Write a record over the version that was read, 0 for none. Raises Conflict."""
-        content = to_json(record)
-        if len(content) > LARGEST_BYTES:
-            raise RequestError(
-                f"what is to be kept of {record.job_id} is too large, and nothing was asked for",
-                why=f"it is {len(content)} bytes, of at most {LARGEST_BYTES}",
-                fix="put long texts into a file beside the script, and give its path",
-            )
-        written = self.documents.swap(_name(record.job_id), content, version, record.metadata)
+        written = self.documents.swap(_name(record.job_id), to_json(record), version, record.metadata)
         return Stored(record=record, version=written.version, age_s=written.age_s)
 
     def list(self, name: str = "") -> dict[str, Version]:

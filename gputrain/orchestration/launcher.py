@@ -46,7 +46,7 @@ class Stopped:
 
 def submit(
     context: Context, first: JobRecord, plan: Sequence[Candidate], give_up_at: datetime | None, *,
-    may_exist: bool = True, waits: bool = True,
+    may_exist: bool = True,
 ) -> Stored | Stopped:  # fmt: skip
     """The job of this id: found, or launched at the first option that takes it.
 
@@ -55,11 +55,10 @@ def submit(
         plan: its candidates, in their order.
         give_up_at: when waiting for room ends; None: each place is asked once.
         may_exist: False for an id that was just drawn.
-        waits: whether to wait for another process that launches the job.
 
     Raises:
         ConflictError: the key is that of a job with another spec.
-        StoppedError: another process launches it, and ``waits`` is False; other errors as of `launch`.
+        GputrainError: as of `launch`.
     """
     began = context.now()
     while True:
@@ -84,9 +83,6 @@ def submit(
             if found.state is None and (context.now() - began).total_seconds() > COMES_WITHIN_S:
                 what = f"{first.job_id} is launched by another process, and cannot be seen"
                 raise TransientError(what, why=found.status.detail, fix="fix that, and submit it again")
-        if not waits:
-            uri = context.jobs.documents.ref(first.job_id).uri
-            raise StoppedError(f"another process launches {first.job_id}", fix="ask again later", uri=uri)
         context.sleep(ASK_AGAIN_S)
 
 

@@ -205,14 +205,8 @@ class Planner:
         *,
         stop: StopEvent | None = None,
         on_change: Listener | None = None,
-        waits: bool = True,
     ) -> Job:
-        """The job of a plan, found or launched at the first place that takes it.
-
-        Args:
-            key, stop, on_change: as of `Trainer.submit`.
-            waits: whether to wait for another process that launches it.
-        """
+        """The job of a plan, found or launched at the first place that takes it: as of `Trainer.submit`."""
         check("submit(...)", idempotency_key=key, stop=stop, on_change=on_change)
         job_id = plan.job_id if key is None else make_job_id(plan.spec, key)
         plan.check_fits()
@@ -228,9 +222,7 @@ class Planner:
         with span("gputrain.submit", {"gputrain.job.id": job_id}):
             try:
                 first = self._first_record(plan, job_id, code)
-                outcome = submit(
-                    asked, first, plan.candidates, give_up_at, may_exist=key is not None, waits=waits
-                )
+                outcome = submit(asked, first, plan.candidates, give_up_at, may_exist=key is not None)
             except KeyboardInterrupt as pressed:
                 text = str(pressed) or "submit was interrupted; nothing was made"
                 raise KeyboardInterrupt(text) from None

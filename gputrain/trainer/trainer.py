@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from gputrain.backends.base import Backend, Machine
 from gputrain.display.live import ProgressWord, display_mode
 from gputrain.errors import AccessError, GputrainError
 from gputrain.experiments import Experiment
-from gputrain.experiments.experiment import Submits, map_points, resume
+from gputrain.experiments.experiment import map_points, resume
 from gputrain.fields import ARGUMENTS, Field, check, invalid, read_whole, text
 from gputrain.google import MissingError
 from gputrain.job import Job, Result
@@ -22,7 +20,7 @@ from gputrain.job.watcher import Listener, StopEvent
 from gputrain.jobstore import JobRef
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
-from gputrain.spec import Image, TrainingSpec
+from gputrain.spec import Image
 from gputrain.spec.entry import Entry, document_fields, make_spec
 from gputrain.spec.types import FilePath, Model, PointFields, SpecFields
 from gputrain.trainer.attach import by_name, chosen
@@ -59,7 +57,7 @@ _MADE_OF = {
 _NAMED = {"name": Field(text, "the name of an experiment", "name='scan'", is_needed=True)}
 
 
-class Trainer(Submits):
+class Trainer:
     """Plans, submits and finds jobs.
 
     Args:
@@ -370,25 +368,15 @@ class Trainer(Submits):
         return clean_up(self.planner, only)
 
 
-@attrs.define(eq=False)
 class _Points:
-    """A trainer whose submits do not wait for a point that another process may be asking for."""
+    """What an experiment needs of a trainer."""
 
-    trainer: Trainer
-
-    def plan(self, entry: TrainingSpec) -> Plan:
-        return self.trainer.plan(entry)
-
-    def submit(
-        self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
-    ) -> Job:
-        planner = self.trainer.planner
-        return planner.submit(planner.plan(entry), idempotency_key, stop=stop, waits=False)
+    def __init__(self, trainer: Trainer) -> None:
+        self._planner, self.plan, self.submit = trainer.planner, trainer.plan, trainer.submit
 
     def jobs(self, *, name: str = "") -> Iterable[Job]:
-        planner = self.trainer.planner
-        found, refused = listed(planner, name)
+        found, refused = listed(self._planner, name)
         for error in refused.values():
             raise error
-        seen, unseen = looked_at(found, planner.backends)
+        seen, unseen = looked_at(found, self._planner.backends)
         return [*seen, *unseen]  # those may run and cost all the same: a cancel ends them, too
