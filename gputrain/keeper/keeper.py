@@ -62,21 +62,23 @@ class Site:
     """Why the job stops when this process is asked to end."""
     restarts = 0
     """How often an attempt that lost a node, or was stopped from outside, is followed by another here."""
-    saves_s: float
-    """How long agents give their ranks to save."""
-    patience_s: float
-    """How long agents that were asked to stop may take."""
+
+    def __init__(self, env: Mapping[str, Any], margin_s: float) -> None:
+        self.saves_s = seconds_of(contract.GRACE, env)
+        """How long agents give their ranks to save."""
+        self.patience_s = self.saves_s + margin_s
+        """How long agents that were asked to stop may take."""
 
     def waiting(self) -> Rules:
         """The limits while it waits for GPUs."""
-        raise NotImplementedError
+        return Rules(self.deadline(), status.RUN_LIMIT, self.patience_s)
 
     def wait(self, keeper: Keeper) -> None:
         """Wait for the GPUs. Raises Failed where they cannot be had."""
 
     def deadline(self) -> float:
         """When the job's time is over, once the GPUs are there."""
-        raise NotImplementedError
+        return _NEVER
 
     def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:
         """Start the agents; the node of each, by pid. Raises Failed, or OSError."""

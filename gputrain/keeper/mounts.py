@@ -17,7 +17,7 @@ from gputrain.entrypoint import processes
 
 from .devices import need
 from .keeper import TICK_S, Failed, Keeper
-from .reports import LINES_S, NodeLog, follow, right_to
+from .reports import LINES_S, NodeLog, right_to, start
 
 ROOT = "/gcs"
 FLAGS = (
@@ -93,12 +93,8 @@ class Mounts:
             if bucket in self._pids.values() and not self._is_over:
                 self._log.say(f"gs://{bucket} is mounted no more: gcsfuse has ended", "ERROR")
 
-        out, lines = follow(hear, ended)
-        try:
-            words = ["gcsfuse", *FLAGS, f"--temp-dir={temporary}", bucket, path]
-            pid = keeper.start(words, os.environ, "/", out)
-        finally:
-            os.close(out)
+        words = ["gcsfuse", *FLAGS, f"--temp-dir={temporary}", bucket, path]
+        pid, lines = start(keeper, words, os.environ, "/", hear, ended)
         late = time.monotonic() + MOUNT_S
 
         def is_decided() -> bool:

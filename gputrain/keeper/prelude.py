@@ -13,7 +13,6 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from typing import Any
 
@@ -22,10 +21,10 @@ from gputrain.entrypoint.cloud import Bucket, call, order
 from gputrain.entrypoint.options import EnvironmentRefused, vertex_cluster
 
 from .fence import MINE, Fence
-from .keeper import ENDING_S, Failed, Keeper, Rules, Site, seconds_of
+from .keeper import Failed, Keeper, seconds_of
 from .packages import Refused, install, refuse, say
-from .reports import LINES_S, NodeLog, NodeReports, follow
-from .status import CANCELLED, RUN_LIMIT, SUPERSEDED, WAITING
+from .reports import LINES_S, NodeLog, NodeReports, NodeSite
+from .status import CANCELLED, SUPERSEDED, WAITING
 
 CLAIM_EVERY_S = 2.0
 
@@ -43,22 +42,13 @@ def main() -> None:
     sys.exit(Container(job, reports).run())
 
 
-class Container(Site):
+class Container(NodeSite):
     """The agent in a container on Vertex AI, which keeps the job's limits itself."""
 
     def __init__(self, job: Any, reports: NodeReports) -> None:
-        self._job, self._reports = job, reports
+        super().__init__(reports, os.environ)
+        self._job = job
         self._argv: list[str] = []
-        self._lines: threading.Thread | None = None
-        self._agent = 0
-        self.saves_s = seconds_of(contract.GRACE, os.environ)
-        self.patience_s = self.saves_s + ENDING_S
-
-    def waiting(self) -> Rules:
-        return Rules(self.deadline(), RUN_LIMIT, self.patience_s)
-
-    def deadline(self) -> float:
-        return float("inf")
 
     def wait(self, keeper: Keeper) -> None:
         """Secrets are read, and requirements installed."""
@@ -70,20 +60,15 @@ class Container(Site):
             raise Failed(str(error)) from None
 
     def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:  # noqa: ARG002  # it is a `Site`
-        out, self._lines = follow(self._hear)
-        try:
-            self._agent = keeper.start(self._argv, os.environ, os.getcwd(), out)
-        finally:
-            os.close(out)
-        return {self._agent: self._reports.rank}
+        return self.run_agent(keeper, self._argv, os.environ, os.getcwd())
 
     def finish(self, keeper: Keeper) -> dict[str, Any]:  # noqa: ARG002
-        if self._lines:
-            self._lines.join(LINES_S)
-        return {"result": self._reports.result()}
+        if self.agent:
+            self.lines.join(LINES_S)
+        return {"result": self.reports.result()}
 
-    def _hear(self, lines: bytes) -> None:
-        self._reports.log.hear(lines)
+    def hear(self, lines: bytes) -> None:
+        super().hear(lines)
         with contextlib.suppress(OSError):  # the platform's own log
             sys.stdout.buffer.write(lines)
             sys.stdout.buffer.flush()
@@ -92,12 +77,12 @@ class Container(Site):
         """Run the agent to its end; what to exit with."""
         processes.hold_signals()
         processes.adopt_orphans()
-        keeper = Keeper(self._reports, self, node_rank=self._reports.rank)
+        keeper = Keeper(self.reports, self, node_rank=self.reports.rank)
         keeper.keep()
-        says = keeper.rules.stop or self._reports.fence.while_running()
+        says = keeper.rules.stop or self.reports.fence.while_running()
         if says in (CANCELLED, SUPERSEDED):  # also where another node has heard of it before this one
             heed(says)
-        ending = keeper.endings.get(self._agent)
+        ending = keeper.endings.get(self.agent)
         if ending and ending.signal:
             return contract.BY_SIGNAL + ending.signal
         code: int | None = keeper.document["exit_code"]

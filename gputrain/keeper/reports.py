@@ -18,7 +18,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gputrain.entrypoint import contract, host
@@ -26,6 +26,7 @@ from gputrain.entrypoint.cloud import LAST_S, Bucket, is_no_answer
 from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
 
 from .fence import MINE, Fence
+from .keeper import ENDING_S, Keeper, Site
 from .status import ABSENT, HALTED, PEER, SHUTDOWN, SUPERSEDED, TOO_EARLY, UNABLE, WAITING
 
 FIRST_S = 2.0
@@ -130,10 +131,15 @@ class NodeLog:
         return data[: data.rfind(b"\n") + 1] or data
 
 
-def follow(
-    take: Callable[[bytes], Any], ended: Callable[[], Any] = lambda: None
+def start(
+    keeper: Keeper,
+    words: Sequence[str],
+    env: Mapping[str, str],
+    folder: str,
+    take: Callable[[bytes], Any],
+    ended: Callable[[], Any] = lambda: None,
 ) -> tuple[int, threading.Thread]:
-    """A file for children to write into, and the thread that takes whole lines until all have closed it."""
+    """Start a child, whose output a thread takes in whole lines; raises as `Keeper.start`."""
     read, write = os.pipe()
 
     def run() -> None:
@@ -149,7 +155,10 @@ def follow(
 
     thread = threading.Thread(target=run, name="gputrain-lines", daemon=True)
     thread.start()
-    return write, thread
+    try:
+        return keeper.start(words, env, folder, write), thread
+    finally:
+        os.close(write)
 
 
 class NodeReports:
@@ -290,6 +299,26 @@ class NodeReports:
             return error
         self._said.pop(what, None)
         return None
+
+
+class NodeSite(Site):
+    """Where the agent of one node runs, which reports to the bucket."""
+
+    def __init__(self, reports: NodeReports, env: Mapping[str, Any]) -> None:
+        super().__init__(env, ENDING_S)
+        self.reports = reports
+        self.agent, self.lines = 0, threading.Thread()
+
+    def run_agent(
+        self, keeper: Keeper, words: Sequence[str], env: Mapping[str, str], folder: str
+    ) -> dict[int, int]:
+        """Start it, as of `Site.start`."""
+        self.agent, self.lines = start(keeper, words, env, folder, self.hear)
+        return {self.agent: self.reports.rank}
+
+    def hear(self, lines: bytes) -> None:
+        """Whole lines of the agent's."""
+        self.reports.log.hear(lines)
 
 
 class VmReports(NodeReports):

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence, Set as AbstractSet
 from typing import Any
@@ -22,9 +21,9 @@ from gputrain.entrypoint.cloud import CallFailed, call, metadata
 
 from . import container, devices, fabric
 from .fence import MINE
-from .keeper import ENDING_S, Failed, Keeper, Rules, Site, Stopped, seconds_of
+from .keeper import Failed, Keeper, Stopped
 from .mounts import Mounts
-from .reports import LINES_S, NodeLog, VmReports, follow, right_to
+from .reports import LINES_S, NodeLog, NodeSite, VmReports, right_to
 from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SUPERSEDED, WAITING
 
 ROOT = "/var/lib/gputrain"
@@ -42,7 +41,7 @@ LEAD_S = 30
 Google counts from the VM's start, and presses its power button then: whichever is first."""
 
 
-class Vm(Site):
+class Vm(NodeSite):
     """A machine with one node of a job. A client starts the whole job again, perhaps elsewhere."""
 
     def __init__(self, job: Any) -> None:
@@ -56,25 +55,20 @@ class Vm(Site):
         self.was_here = os.path.exists(booted)
         open(booted, "w").close()
         self.log = NodeLog(self.home, self.rank)
-        self.board = VmReports(job, self.rank, self.log)
-        self.saves_s = seconds_of(contract.GRACE, job["env"])
-        self.patience_s = self.saves_s + ENDING_S
+        self.reports: VmReports = VmReports(job, self.rank, self.log)
+        super().__init__(self.reports, job["env"])
         self._began = time.monotonic()
         self._mounts = Mounts(job, self.data, self.log)
-        self._agent, self._lines = 0, threading.Thread()
         self._caches: dict[str, str] = {}
         self._network: dict[str, str] = {}
 
     def keeper(self) -> Keeper:
         """Who looks after this node."""
         who = {"node_rank": self.rank, "vm_id": metadata("id"), "zone": self.job["zone"]}
-        return Keeper(self.board, self, attempt=0, **who)
-
-    def waiting(self) -> Rules:
-        """A VM bills while it waits."""
-        return Rules(self.deadline(), RUN_LIMIT, self.patience_s)
+        return Keeper(self.reports, self, attempt=0, **who)
 
     def deadline(self) -> float:
+        """A VM bills while it waits."""
         most = float(self.job["max_run_s"])
         return self._began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
 
@@ -98,7 +92,7 @@ class Vm(Site):
     def _pass(self, keeper: Keeper) -> None:
         """Continue as the current attempt. Raises Stopped where it is not, Failed where that is not known."""
         try:
-            said = self.board.fence.at_boot(keeper.sleep)
+            said = self.reports.fence.at_boot(keeper.sleep)
         except CallFailed as error:
             raise Failed(f"whether this VM may train cannot be read: {hint(self, error)}") from None
         if said != MINE:
@@ -124,12 +118,7 @@ class Vm(Site):
             env = {}
         else:
             command = [self._python(keeper), *argv]
-        out, self._lines = follow(self.log.hear)
-        try:
-            self._agent = keeper.start(command, {**os.environ, **env}, self.home, out)
-        finally:
-            os.close(out)
-        return {self._agent: self.rank}
+        return self.run_agent(keeper, command, {**os.environ, **env}, self.home)
 
     def _run_as_it_is(self, own: Any, env: dict[str, str]) -> dict[str, str]:
         """Have the agent run the image; the environment of the agent, which is outside."""
@@ -143,26 +132,26 @@ class Vm(Site):
 
     def has_a_result(self) -> bool:
         """A process stuck in the driver keeps its container, and docker with it, after the agent has gone."""
-        return self.board.result() is not None
+        return self.reports.result() is not None
 
     def spared(self) -> AbstractSet[int]:
         """What the ranks wrote last still goes into the bucket; not beside another attempt."""
-        return frozenset() if self.board.wants() == SUPERSEDED else self._mounts.pids
+        return frozenset() if self.reports.wants() == SUPERSEDED else self._mounts.pids
 
     def finish(self, keeper: Keeper) -> dict[str, Any]:
         if keeper.rules.stop == SUPERSEDED:
-            if self._agent and self.job["image"]:
+            if self.agent and self.job["image"]:
                 container.kill()
             return {}
-        if self._agent and self.job.get("as_it_is"):
+        if self.agent and self.job.get("as_it_is"):
             container.kill()  # docker's own process may have been killed beside it
-        ending = keeper.endings.get(self._agent)
+        ending = keeper.endings.get(self.agent)
         self._mounts.end(keeper)
-        found = {"result": self.board.result()}
+        found = {"result": self.reports.result()}
         if ending is None:
             return found
-        self._lines.join(LINES_S)
-        found["result"] = found["result"] or self.board.result()
+        self.lines.join(LINES_S)
+        found["result"] = found["result"] or self.reports.result()
         code = ending.exit_code
         if code == contract.BAD_ENVIRONMENT and found["result"] and not keeper.rules.stop:
             return {**found, "why": BOOT}  # the agents of other nodes may wait for this one's
@@ -181,7 +170,7 @@ class Vm(Site):
             contract.NODE_RANK: str(self.rank),
             contract.NODE_NAMES: ",".join(job["names"]),
             contract.LOCAL_ADDR: address,
-            contract.RESULT_DIR: self.board.results,
+            contract.RESULT_DIR: self.reports.results,
             "TMPDIR": os.path.join(self.data, "tmp"),
         }
         host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
@@ -209,7 +198,7 @@ def remove_silent(vm: Vm) -> None:
     """
     silent = []
     try:
-        silent = [name for name in vm.board.silent() if name != vm.name]
+        silent = [name for name in vm.reports.silent() if name != vm.name]
     except (OSError, ValueError) as error:  # a bucket may answer anything
         vm.log.say(f"a node that never said a word may be left: {error}", "WARNING")
     for name in silent:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from gputrain.entrypoint import contract, host, processes
 from gputrain.entrypoint.run_directory import Folder
 from gputrain.keeper import folder
-from gputrain.keeper.keeper import TICK_S, Keeper, Rules, Site, seconds_of
+from gputrain.keeper.keeper import TICK_S, Keeper, Rules, Site
 from gputrain.keeper.status import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
 
 KILL_MARGIN_S = 5.0
@@ -185,8 +185,7 @@ class ThisMachine(Site):
         self._results = ""
         self.restarts = int(self._order["max_restarts"])
         env = {**os.environ, **self._order["nodes"][0]["env"]}
-        self.saves_s = seconds_of(contract.GRACE, env)
-        self.patience_s = self.saves_s + KILL_MARGIN_S
+        super().__init__(env, KILL_MARGIN_S)
 
     def waiting(self) -> Rules:
         patience_s = self._order["created_at"] + self._order["max_wait_s"] - time.time()

@@ -1,12 +1,13 @@
 """The parts of a node's log in the bucket."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from gputrain.entrypoint.cloud import Bucket
 from gputrain.keeper import reports
-from gputrain.keeper.reports import NodeLog, follow
+from gputrain.keeper.reports import NodeLog, start
 from gputrain_emulator import faults
 
 
@@ -58,7 +59,8 @@ def test_what_could_not_be_sent_is_sent_later_and_once(bucket, cloud, tmp_path, 
 
 def test_lines_are_taken_whole_also_the_last_one_without_an_end():
     taken = []
-    out, thread = follow(taken.append)
+    keeper = SimpleNamespace(start=lambda _words, _env, _folder, out: os.dup(out))
+    out, thread = start(keeper, [], {}, "/", taken.append)
     for piece in (b"on", b"e\ntwo\nthr", b"ee"):
         os.write(out, piece)
     os.close(out)

@@ -185,7 +185,7 @@ def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):
     node.there.put(FOLDER + "status-0.json", b"{}")
     node.cloud.fail("compute.instances.delete", faults.server_error(403), times=1)
     job = {"compute": node.cloud.endpoints.compute, "project": "my-project", "zone": "us-central1-a"}
-    remove_silent(SimpleNamespace(job=job, name="a", board=node.board, log=node.log))
+    remove_silent(SimpleNamespace(job=job, name="a", reports=node.board, log=node.log))
     with open(node.log.path) as log:
         told = log.read()
     assert "b, which never said a word, may be left" in told

@@ -39,7 +39,7 @@ class Node:
 
     def boot(self):
         vm = Vm.__new__(Vm)
-        vm.job, vm.board = self.job, self.board
+        vm.job, vm.reports = self.job, self.board
         vm._pass(self.keeper)
 
     def names(self):
