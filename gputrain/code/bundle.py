@@ -176,13 +176,8 @@ class DockerIgnore:
         """The line that holds a path back, a folder's with / at its end; empty where it travels."""
         if path.endswith("/") and any(one.startswith("!") for one in self.lines):
             return ""  # a line may take back something inside
-        parts = path.rstrip("/").split("/")
-        # a line holds back what is inside, too
-        above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
-        for line, pattern in reversed([*zip(self.lines, _docker_matcher(self.lines).patterns)]):
-            if any(map(pattern.regex.match, above)):
-                return f"{self.name}: {line}" if pattern.include else ""
-        return ""
+        found = _docker_matcher(self.lines).check_file(path.rstrip("/"))
+        return f"{self.name}: {self.lines[found.index // 2]}" if found.include else ""
 
 
 ALL = DockerIgnore()
@@ -211,10 +206,9 @@ def read_dockerignore(dockerfile: str, folder: str) -> DockerIgnore:
 def _docker_matcher(lines: tuple[str, ...]) -> Any:
     from pathspec import PathSpec
 
-    globs = [(("!", one[1:].strip()) if one.startswith("!") else ("", one)) for one in lines]
-    return PathSpec.from_lines(
-        "gitignore", [f"{sign}/{posixpath.normpath(glob).lstrip('/')}" for sign, glob in globs]
-    )
+    signs = [("!", one[1:].strip()) if one.startswith("!") else ("", one) for one in lines]
+    globs = [f"{sign}/{posixpath.normpath(glob).lstrip('/')}" for sign, glob in signs]
+    return PathSpec.from_lines("gitignore", [glob + end for glob in globs for end in ("", "/**")])
 
 
 def survey(folder: str, docker: DockerIgnore = ALL) -> Survey:
