@@ -56,14 +56,6 @@ def test_nodes_without_a_run_directory_meet_at_an_address_and_report_their_own_r
     assert nodes[0].cause["kind"] == "exception"
 
 
-def test_nodes_may_start_in_any_order_and_wait_for_each_other(cluster, until):
-    script = cluster.script(PLACE)
-    second = cluster.start(script, rank=1, nodes=2)
-    until(lambda: (cluster.run_dir / "hello-1").exists(), "the second node's start")
-    first = cluster.start(script, rank=0, nodes=2)
-    assert (first.wait().code, second.wait().code) == (0, 0), second.out
-
-
 def test_a_node_that_finds_no_node_0_says_where_it_looked(cluster):
     node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=0.5"]).wait()
     assert node.code == 69

@@ -264,15 +264,6 @@ def test_a_launcher_that_raises_is_not_the_cause_of_what_its_child_raised(cluste
     assert (node.cause["message"], len(node.cause["last_lines"])) == ("KeyError: 'input_ids'", 30)
 
 
-def test_tensorflow_gets_its_cluster(cluster):
-    node = cluster.run(
-        sys.executable, "-c", "import os; print(os.environ['TF_CONFIG'])", flags=["--launcher=tensorflow"]
-    )
-    config = json.loads(next(line for line in node.lines if line.startswith("{")))
-    assert config["task"] == {"type": "worker", "index": 0}
-    assert len(config["cluster"]["worker"]) == 1
-
-
 @pytest.mark.parametrize("target", [["nowhere.py"], ["no-such-program"]])
 def test_a_target_that_is_not_there_is_named(cluster, target):
     node = cluster.run(*target)

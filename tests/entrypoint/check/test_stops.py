@@ -133,16 +133,6 @@ def test_an_error_while_saving_is_a_failure_not_a_stop(cluster, until):
     assert node.result["stop"]["reason"] == "SIGTERM"
 
 
-def test_a_peers_end_during_a_stop_is_no_failure(cluster, until):
-    script = SAVES.replace("sys.exit(75)", "raise RuntimeError('Connection closed by peer')")
-    node = cluster.start(cluster.script(script))
-    until(all_up([node]), "the ranks' start")
-    node.signal(signal.SIGTERM)
-    node.wait()
-    assert node.result["state"] == "stopped"
-    assert node.code == 1
-
-
 def test_a_second_ctrl_c_means_it(cluster, until):
     node = cluster.start(cluster.script(IGNORES), flags=["--grace=600"])
     until(all_up([node]), "the ranks' start")

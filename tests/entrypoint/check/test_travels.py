@@ -178,8 +178,8 @@ def test_a_result_has_the_fields_it_promises(cluster):
     assert json.loads(json.dumps(node.result)) == node.result
 
 
-@each("path", sorted((PACKAGE / "entrypoint").glob("*.py")))
+@each("path", SOURCES)
 def test_the_examples_in_docstrings_run(path):
-    if path.stem != "__main__":
-        module = importlib.import_module(f"gputrain.entrypoint.{path.stem}")
+    if not path.stem.startswith("__"):
+        module = importlib.import_module(f"gputrain.{path.parent.name}.{path.stem}")
         assert doctest.testmod(module).failed == 0

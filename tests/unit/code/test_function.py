@@ -27,7 +27,6 @@ HOME = Path("data") / "x"
 LOG = logging.getLogger("train")
 LOCK = threading.Lock()
 STREAM = sys.stderr
-KEY = "sk-" + "a" * 40
 Alias = dict
 
 
@@ -184,10 +183,6 @@ def uses_a_lock():
         print(STREAM)
 
 
-def uses_a_secret():
-    print(KEY)
-
-
 def helper_that_locks():
     LOCK.acquire()
 
@@ -216,13 +211,6 @@ def test_what_is_bound_to_this_process_is_named():
 
 def test_what_a_helper_uses_is_looked_at_too():
     assert set(faults(uses_a_helper_that_locks)) == {"LOCK"}
-
-
-def test_a_secret_does_not_travel():
-    assert "secret" in faults(uses_a_secret)["KEY"]
-    with pytest.raises(SpecError) as caught:
-        as_script(uses_a_secret)
-    assert KEY not in str(caught.value)
 
 
 @each(
