@@ -39,8 +39,8 @@ from gputrain.times import picked, plain
 __all__ = ["Change", "ChangeKind", "Refreshed", "refresh"]
 
 Json = dict[str, Any]
-Places = dict[tuple[str, str], frozenset[str]]
-"""Zones or regions, by list (``machine-zones``) and machine type or kind of GPU."""
+Sold = Mapping[str, frozenset[str]]
+"""Regions, by machine type and kind of GPU."""
 Figures = Mapping[ProvisioningModel, Decimal]
 PriceKey = tuple[str, str]
 """Machine type or kind of attached GPU, and region."""
@@ -239,6 +239,14 @@ _AS_LISTED = {
 _ATTACHED = sorted({row.gpu for row in catalog.attachments()})
 
 
+@attrs.frozen
+class Places:
+    """Where a machine type or a kind of GPU is."""
+
+    zones: frozenset[str]
+    regions: frozenset[str]
+
+
 def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory:
     """What the two lists say together: what has NVIDIA GPUs, and can still be created."""
     read = [(str(one.get("name")), _listed_machine(one)) for one in machines.items if _can_be_made(one)]
@@ -276,47 +284,42 @@ def rebuilt(
 ) -> tuple[dict[str, tuple[Row, ...]], tuple[Change, ...]]:
     """The new tables and what changes, from those that are used now. Pure."""
     old = places_of(before["places"])
-    new = places_now(old, seen)
-    prices, moved = merged_prices(before["prices"], prices_of(rates, new), new, day=day)
+    new = {of: _places_now(of, one, seen) for of, one in old.items()}
+    sold = {of: one.regions for of, one in new.items()}
+    prices, moved = merged_prices(before["prices"], prices_of(rates, sold), sold, day=day)
     places = tuple(
-        {"list": name, "of": of, "places": " ".join(sorted(found)), "source": _LISTS, "dated": day}
-        for (name, of), found in sorted(new.items())
-    )
+        {"list": f"{'machine' if of in _MACHINES else 'gpu'}-{what}", "of": of,
+         "places": " ".join(sorted(found)), "source": _LISTS, "dated": day}
+        for of, one in sorted(new.items())
+        for what, found in (("regions", one.regions), ("zones", one.zones))
+    )  # fmt: skip
     return {"prices": prices, "places": places}, (*_place_changes(old, new, seen), *moved)
 
 
-def places_of(rows: Iterable[Row]) -> Places:
-    """The places in a table of the catalog; a machine without a list of its own has its GPU's."""
+def places_of(rows: Iterable[Row]) -> dict[str, Places]:
+    """By machine type and kind of GPU; a machine without zones of its own has its GPU's."""
     listed: defaultdict[tuple[str, str], frozenset[str]] = defaultdict(frozenset)
     listed |= {
         (row["list"], of): frozenset(row["places"].split()) for row in rows for of in row["of"].split()
     }
-    found = {("gpu-zones", kind): listed["gpu-zones", kind] for kind in _ACCELERATORS}
-    found |= {("gpu-regions", kind): listed["gpu-regions", kind] for kind in _ATTACHED}
+    found = {kind: Places(listed["gpu-zones", kind], listed["gpu-regions", kind]) for kind in _ACCELERATORS}
     for name, machine in _MACHINES.items():
-        regions = found["machine-regions", name] = listed["machine-regions", name]
-        zones = listed["machine-zones", name] or found["gpu-zones", machine.gpu or ""]
-        found["machine-zones", name] = frozenset(zone for zone in zones if region_of(zone) in regions)
+        regions = listed["machine-regions", name]
+        zones = listed["machine-zones", name] or found[machine.gpu or ""].zones
+        found[name] = Places(frozenset(zone for zone in zones if region_of(zone) in regions), regions)
     return found
 
 
-def places_now(before: Places, seen: Inventory) -> Places:
-    """Where things are by the lists; a zone that did not answer keeps what it had."""
-    now: Places = {}
-    for (name, of), places in before.items():
-        zones = seen.zones.get(_ACCELERATORS.get(of, of), frozenset())
-        zones |= frozenset(filter(seen.may_hold, before[_zones_of(name), of]))
-        kept = frozenset(filter(seen.may_hold, places))
-        now[name, of] = zones if name.endswith("-zones") else frozenset(map(region_of, zones)) | kept
-    return now
+def _places_now(of: str, before: Places, seen: Inventory) -> Places:
+    """Where it is by the lists; a zone that did not answer keeps what it had."""
+    zones = seen.zones.get(_ACCELERATORS.get(of, of), frozenset())
+    zones |= frozenset(filter(seen.may_hold, before.zones))
+    return Places(zones, frozenset(map(region_of, zones)).union(filter(seen.may_hold, before.regions)))
 
 
-def _zones_of(name: str) -> str:
-    """The list of zones that belongs to a list of regions."""
-    return name.replace("regions", "zones")
-
-
-def _place_changes(before: Places, now: Places, seen: Inventory) -> Iterator[Change]:
+def _place_changes(
+    before: Mapping[str, Places], now: Mapping[str, Places], seen: Inventory
+) -> Iterator[Change]:
     """GPUs and machines first, then places."""
     known = {gpu.accelerator_type for gpu in catalog.gpus()}
     listed = {*seen.zones, *(one.accelerator for one in seen.machines.values())} - {*seen.machines, *known}
@@ -331,33 +334,26 @@ def _place_changes(before: Places, now: Places, seen: Inventory) -> Iterator[Cha
             yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=text)
         elif ours != one:
             yield Change(kind=ChangeKind.OTHER_MACHINE, of=name, before=str(ours), now=str(one))
-    for (name, of), regions in before.items():
-        if not name.endswith("-regions"):
+    for of in (*_ATTACHED, *_MACHINES):
+        old, new = before[of], now[of]
+        unplaced = old.regions.difference(map(region_of, old.zones))  # regions of which no zone was known
+        removed = (old.zones - new.zones) | (unplaced - new.regions)
+        if old.regions and not new.regions:
+            yield Change(kind=ChangeKind.GONE, of=of, before=f"in {len(old.regions)} regions")
             continue
-        zones_before, zones_now = before[_zones_of(name), of], now[_zones_of(name), of]
-        unplaced = regions.difference(map(region_of, zones_before))  # regions of which no zone was known
-        removed = (zones_before - zones_now) | (unplaced - now[name, of])
-        if regions and not now[name, of]:
-            yield Change(kind=ChangeKind.GONE, of=of, before=f"in {len(regions)} regions")
-            continue
-        if added := " ".join(sorted(zones_now - zones_before)):
+        if added := " ".join(sorted(new.zones - old.zones)):
             yield Change(kind=ChangeKind.PLACES_ADDED, of=of, now=added)
         if removed:
             yield Change(kind=ChangeKind.PLACES_REMOVED, of=of, before=" ".join(sorted(removed)))
 
 
-def _sold_in(places: Places, what: str) -> frozenset[str]:
-    """Where a machine type is sold, or a GPU that is attached."""
-    return places.get(("machine-regions", what)) or places.get(("gpu-regions", what)) or frozenset()
-
-
-def prices_of(rates: Rates, places: Places) -> dict[PriceKey, Figures]:
+def prices_of(rates: Rates, sold: Sold) -> dict[PriceKey, Figures]:
     """Every price that the parts add up to, where the machine is sold."""
     billed: dict[str, tuple[Bill, ...]] = {name: tuple(bills(one)) for name, one in _MACHINES.items()}
     billed |= {kind: (((f"gpu {kind}", Fraction(1)),),) for kind in _ATTACHED}
     found: dict[PriceKey, Figures] = {}
     for what, ways in billed.items():
-        for region in sorted(_sold_in(places, what)):
+        for region in sorted(sold.get(what, ())):
             sums = (
                 {model: usd for model in FIGURES.values() if (usd := sum_of(bill, rates, region, model))}
                 for bill in ways
@@ -369,7 +365,7 @@ def prices_of(rates: Rates, places: Places) -> dict[PriceKey, Figures]:
 
 
 def merged_prices(
-    before: Iterable[Row], found: Mapping[PriceKey, Figures], places: Places, *, day: str
+    before: Iterable[Row], found: Mapping[PriceKey, Figures], sold: Sold, *, day: str
 ) -> tuple[tuple[Row, ...], tuple[Change, ...]]:
     """The new table and what changed. A price that is not in the list any more keeps its old date.
 
@@ -387,7 +383,7 @@ def merged_prices(
             continue
         usd = {column: _text(figures[m]) if m in figures else "" for column, m in FIGURES.items()}
         rows[key] = [{"what": key[0], "region": key[1], **usd, "source": _BILLING, "dated": day}]
-    rows |= {key: row for key, row in old.items() if key not in rows and key[1] in _sold_in(places, key[0])}
+    rows |= {key: row for key, row in old.items() if key not in rows and key[1] in sold.get(key[0], ())}
     for key in sorted(old.keys() | rows.keys()):
         changes += _price_changes(key, old.get(key, []), rows.get(key, []))
     return tuple(row for key in sorted(rows) for row in rows[key]), tuple(changes)

@@ -103,7 +103,7 @@ def test_parts_of_a_gpu_have_a_price_of_their_own_before_their_share_of_a_whole_
 
 
 def merged(found, base=()):
-    sold = {("machine-regions", "g2-standard-4"): frozenset({"us-central1"})}
+    sold = {"g2-standard-4": frozenset({"us-central1"})}
     rows, changes = refresh.merged_prices(base, found, sold, day=DAY)
     return [tuple(row.values())[2:5] for row in rows], changes
 
@@ -129,7 +129,7 @@ def test_one_machine_is_billed_in_one_way_and_not_in_a_mix_of_two():
     for model in (STANDARD, SPOT):
         rates |= rate_of(gpu_part, "1", model) | rate_of("core G4", "0.05", model)
         rates |= rate_of("ram G4", "0.006", model)
-    sold = {("machine-regions", f"g4-standard-{n}"): frozenset({"us-central1"}) for n in (6, 48)}
+    sold = {f"g4-standard-{n}": frozenset({"us-central1"}) for n in (6, 48)}
     found = refresh.prices_of(rates, sold)
     assert found["g4-standard-6", "us-central1"] == {STANDARD: Decimal("0.64688")}
     assert set(found["g4-standard-48", "us-central1"]) == {STANDARD, SPOT}
