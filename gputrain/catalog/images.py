@@ -71,7 +71,7 @@ def image_faults(
     name = image.split("@", 1)[0]
     faults = [*_faults_of_name(name, host)]
     if cuda := cuda_of(name):
-        faults += _cuda_faults(cuda, torch_of(name), gpu)
+        faults += _cuda_faults(cuda, _TORCH.search(name), gpu)
         faults += _driver_faults(name, cuda, gpu, Service(service) if service else None)
     return tuple(faults)
 
@@ -85,14 +85,8 @@ def default_image(shape: Shape, service: Service | str) -> str | None:
     >>> default_image(shapes("A100", 1)[0], "vertex")
     'docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime'
     """
-    return next(
-        (image for image in default_images() if not image_faults(image, shape, service=service)), None
-    )
-
-
-def default_images() -> tuple[str, ...]:
-    """The images that `default_image` chooses from, in order."""
-    return tuple(row["image"] for row in load.rows("images"))
+    images = (row["image"] for row in load.rows("images"))
+    return next((image for image in images if not image_faults(image, shape, service=service)), None)
 
 
 def cuda_of(image: str) -> str | None:
@@ -105,13 +99,7 @@ def cuda_of(image: str) -> str | None:
     return ".".join(filter(None, match.groups())) if match else None
 
 
-def torch_of(image: str) -> str | None:
-    """The PyTorch release in an image's name, or None."""
-    match = _TORCH.search(image)
-    return f"{match[1]}.{match[2]}" if match else None
-
-
-def _cuda_faults(cuda: str, torch: str | None, gpu: Gpu) -> Iterator[ImageFault]:
+def _cuda_faults(cuda: str, torch: re.Match[str] | None, gpu: Gpu) -> Iterator[ImageFault]:
     built, is_certain = release(cuda), True
     what = f"CUDA {cuda} cannot run on {gpu.kind}"
     if built < release(gpu.min_cuda):
@@ -121,7 +109,7 @@ def _cuda_faults(cuda: str, torch: str | None, gpu: Gpu) -> Iterator[ImageFault]
         why = f"{gpu.kind} is {gpu.sm}, which CUDA {gpu.cuda_dropped_in} dropped"
         fix = f"Take an image built with a CUDA before {gpu.cuda_dropped_in}"
     elif gpu.torch_dropped_in and built >= release(gpu.torch_dropped_in):
-        if cuda == gpu.torch_dropped_in and torch in gpu.torch_kept:
+        if cuda == gpu.torch_dropped_in and torch and f"{torch[1]}.{torch[2]}" in gpu.torch_kept:
             return
         kept = f", but for PyTorch {', '.join(gpu.torch_kept)}" if gpu.torch_kept else ""
         what, is_certain = f"PyTorch built for CUDA {cuda} may not run on {gpu.kind}", False
