@@ -443,6 +443,8 @@ def clean_up(settings: Settings, yes: bool) -> Exit:
     """Remove VMs that no running job needs. Asks first."""
     import attrs
 
+    from gputrain.times import picked
+
     trainer = _trainer(settings)
     with _waiting(settings):
         found = trainer.orphans()
@@ -459,11 +461,9 @@ def clean_up(settings: Settings, yes: bool) -> Exit:
     gone.left_out = tuple(dict.fromkeys((*found.left_out, *gone.left_out)))
     rows = [
         {
-            "name": one.name,
-            "place": one.place,
+            **picked(one, "name place status"),
             "job": one.job_id,
-            "status": one.status,
-            "price_usd_h": one.price.usd_h if one.price else None,
+            "price_usd_h": one.price and one.price.usd_h,
         }
         for one in gone
     ]
@@ -501,15 +501,11 @@ def _entry(given: Mapping[str, Any]) -> tuple[TrainingSpec, ...]:
     """The spec of a gcloud config, where one is given; options win over it."""
     if (path := given["from_gcloud"]) is None:
         return ()
-    from gputrain.errors import RequestError
+    from pathlib import Path
+
     from gputrain.spec import TrainingSpec
 
-    try:
-        with open(path, encoding="utf-8") as file:
-            return (TrainingSpec.from_gcloud(file.read()),)
-    except (OSError, UnicodeDecodeError) as error:
-        fix = "name the config.yaml of gcloud ai custom-jobs create"
-        raise RequestError(f"--from-gcloud {path}: {error}", fix=fix) from error
+    return (TrainingSpec.from_gcloud(Path(path)),)
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
