@@ -33,12 +33,12 @@ from gputrain.entrypoint import host
 from gputrain.errors import ProviderError, RequestError
 from gputrain.google import Api, GoogleClient, Listing
 from gputrain.google.compute_lists import NO_ITEMS, list_all_zones
+from gputrain.google.forms import Json, mappings, whole_number
 from gputrain.retry import READ
 from gputrain.times import picked, plain
 
 __all__ = ["Change", "ChangeKind", "Refreshed", "refresh"]
 
-Json = dict[str, Any]
 Sold = Mapping[str, frozenset[str]]
 """Regions, by machine type and kind of GPU."""
 Figures = Mapping[ProvisioningModel, Decimal]
@@ -64,8 +64,6 @@ class ChangeKind(enum.Enum):
     """Google lists a GPU that the catalog does not know."""
     NEW_MACHINE = "new machine type, not added"
     """Its terms of sale and its network are in no API."""
-    OTHER_MACHINE = "machine type differs"
-    """Its GPUs, vCPUs or memory are not what the catalog says."""
     GONE = "gone"
     """Listed nowhere any more: a machine type, or a GPU that is attached."""
     PLACES_ADDED = "zones added"
@@ -73,8 +71,6 @@ class ChangeKind(enum.Enum):
     PRICE_CHANGED = "price changed"
     PRICE_NEW = "price new"
     PRICE_GONE = "price gone"
-    PRICE_REFUSED = "price refused"
-    """Not believed, such as Spot above standard; the price before stays."""
     SKU_UNREAD = "SKU not understood"
 
 
@@ -202,15 +198,19 @@ def refresh(access: GoogleClient, *, dry_run: bool = False, folder: str | None =
 
 @attrs.frozen
 class ListedMachine:
-    """A machine type with GPUs, as the API describes it."""
+    """A machine type with NVIDIA GPUs, as the API describes it."""
 
     accelerator: str
-    gpu_count: int
-    vcpus: int
-    memory_mib: int
+    size: str
+    """``8 x nvidia-h100-80gb, 208 vCPUs, 1872 GiB``."""
 
-    def __str__(self) -> str:
-        return f"{self.gpu_count} x {self.accelerator}, {self.vcpus} vCPUs, {self.memory_mib / 1024:g} GiB"
+    @classmethod
+    def of(cls, document: Json) -> ListedMachine:
+        carried = next(iter(mappings(document.get("accelerators"))), {})
+        accelerator, count = str(carried.get("guestAcceleratorType")), carried.get("guestAcceleratorCount")
+        gib = (whole_number(document.get("memoryMb")) or 0) / 1024
+        size = f"{count} x {accelerator}, {document.get('guestCpus')} vCPUs, {gib:g} GiB"
+        return cls(accelerator, size)
 
 
 @attrs.frozen(kw_only=True)
@@ -230,12 +230,6 @@ class Inventory:
 
 _ACCELERATORS = {g.kind: g.accelerator_type for g in catalog.gpus() if g.lifecycle.stage is not Stage.GONE}
 _MACHINES = {one.machine_type: one for one in catalog.machines() if one.gpu}
-_AS_LISTED = {
-    name: ListedMachine(  # APIs count a part of a GPU as 1
-        _ACCELERATORS[one.gpu or ""], max(1, int(one.gpu_count)), one.vcpus, int(one.memory_gib * 1024)
-    )
-    for name, one in _MACHINES.items()
-}
 _ATTACHED = sorted({row.gpu for row in catalog.attachments()})
 
 
@@ -249,9 +243,8 @@ class Places:
 
 def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory:
     """What the two lists say together: what has NVIDIA GPUs, and can still be created."""
-    read = [(str(one.get("name")), _listed_machine(one)) for one in machines.items if _can_be_made(one)]
-    found = {name: one for name, one in read if one is not None and one.accelerator.startswith("nvidia-")}
-    unread = [f"machine type {name[:60]!r}" for name, one in read if one is None]
+    listed = {str(one.get("name")): ListedMachine.of(one) for one in filter(_can_be_made, machines.items)}
+    found = {name: one for name, one in listed.items() if one.accelerator.startswith("nvidia-")}
     zones: defaultdict[str, set[str]] = defaultdict(set)
     for one in filter(_can_be_made, (*machines.items, *accelerators.items)):
         name, zone = str(one.get("name")), str(one.get("zone", "")).rpartition("/")[2]  # or its address
@@ -260,18 +253,8 @@ def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory
     return Inventory(
         machines=found,
         zones={name: frozenset(ones) for name, ones in zones.items()},
-        left_out=tuple(dict.fromkeys((*machines.missing, *accelerators.missing, *unread))),
+        left_out=tuple(dict.fromkeys((*machines.missing, *accelerators.missing))),
     )
-
-
-def _listed_machine(document: Json) -> ListedMachine | None:
-    """None: it cannot be read."""
-    try:
-        carried = (document.get("accelerators") or [{}])[0]
-        of = str(carried.get("guestAcceleratorType")), int(carried.get("guestAcceleratorCount", 0))
-        return ListedMachine(*of, int(document["guestCpus"]), int(document["memoryMb"]))
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-        return None
 
 
 def _can_be_made(document: Json) -> bool:
@@ -327,13 +310,9 @@ def _place_changes(
         carriers = (seen.zones[of] for of, one in seen.machines.items() if one.accelerator == name)
         zones = seen.zones.get(name, frozenset()).union(*carriers)
         yield Change(kind=ChangeKind.NEW_GPU, of=name, now=f"in {len(zones)} zones")
-    for name, one in sorted(seen.machines.items()):
-        ours = _AS_LISTED.get(name)
-        if ours is None:
-            text = f"{one}, in {len(seen.zones[name])} zones"
-            yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=text)
-        elif ours != one:
-            yield Change(kind=ChangeKind.OTHER_MACHINE, of=name, before=str(ours), now=str(one))
+    for name in sorted(seen.machines.keys() - _MACHINES):
+        text = f"{seen.machines[name].size}, in {len(seen.zones[name])} zones"
+        yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=text)
     for of in (*_ATTACHED, *_MACHINES):
         old, new = before[of], now[of]
         unplaced = old.regions.difference(map(region_of, old.zones))  # regions of which no zone was known
@@ -367,21 +346,15 @@ def prices_of(rates: Rates, sold: Sold) -> dict[PriceKey, Figures]:
 def merged_prices(
     before: Iterable[Row], found: Mapping[PriceKey, Figures], sold: Sold, *, day: str
 ) -> tuple[tuple[Row, ...], tuple[Change, ...]]:
-    """The new table and what changed. A price that is not in the list any more keeps its old date.
-
-    A row whose spot price is above its standard price is refused: one of the two is wrong, and nothing says
-    which.
-    """
+    """The new table and what changed. A price that is not in the list any more keeps its old date."""
     old: defaultdict[PriceKey, list[Row]] = defaultdict(list)
     for row in before:
         old[row["what"], row["region"]].append(row)
     rows: dict[PriceKey, list[Row]] = {}
     changes: list[Change] = []
     for key, figures in found.items():
-        if doubt := _doubt(figures):
-            changes.append(Change(kind=ChangeKind.PRICE_REFUSED, of=key[0], region=key[1], now=doubt))
-            continue
-        usd = {column: _text(figures[m]) if m in figures else "" for column, m in FIGURES.items()}
+        # no more digits than it needs
+        usd = {column: f"{figures[m].normalize():f}" if m in figures else "" for column, m in FIGURES.items()}
         rows[key] = [{"what": key[0], "region": key[1], **usd, "source": _BILLING, "dated": day}]
     rows |= {key: row for key, row in old.items() if key not in rows and key[1] in sold.get(key[0], ())}
     for key in sorted(old.keys() | rows.keys()):
@@ -397,20 +370,6 @@ def _price_changes(key: PriceKey, before: Iterable[Row], now: Iterable[Row]) -> 
         lone = ChangeKind.PRICE_NEW if new else ChangeKind.PRICE_GONE
         kind = ChangeKind.PRICE_CHANGED if old and new else lone
         yield Change(kind=kind, of=key[0], region=key[1], provisioning_model=str(model), before=old, now=new)
-
-
-def _doubt(figures: Figures) -> str:
-    """Why prices are not believed; empty where they are."""
-    standard, spot = figures.get(ProvisioningModel.STANDARD), figures.get(ProvisioningModel.SPOT)
-    if standard and spot and spot > standard:
-        return f"spot {_text(spot)} is above standard {_text(standard)}"
-    dearest = max(figures.values())
-    return f"{_text(dearest)} an hour" if dearest >= load.MOST_USD_H else ""
-
-
-def _text(figure: Decimal) -> str:
-    """A price as the table has it: no more digits than it needs."""
-    return f"{figure.normalize():f}"
 
 
 def _check_plausible(seen: Inventory, rates: Rates, odd: tuple[object, ...]) -> None:
