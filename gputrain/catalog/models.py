@@ -237,6 +237,8 @@ class Family(TableDisplay):
     compute: tuple[ProvisioningModel, ...] = ()
     vertex: tuple[ProvisioningModel, ...] = ()
     reservations: tuple[ReservationKind, ...] = ()
+    billed_as: str = ""
+    """The price list's word for its cores and memory; empty: none, or the sums are not settled."""
     note: str = ""
     compute_note: str = ""
     vertex_note: str = ""

@@ -2,9 +2,8 @@
 
 The list has some 32,000 SKUs, and only descriptions tell them apart: Flex-start ("DWS Defined Duration") and
 reserved SKUs say ``OnDemand`` too, some Spot ones as well. So a SKU counts only where its whole description,
-less the words for how it is bought and where, is one of the names below; nothing is found inside another
-name. Sources: SKU names and rules read 2026-11-20; the parts of a G4's GPU, Flex-start's local SSD and Spot
-SKUs filed under ``OnDemand``: public notes of the live list, 2026-08 and 2026-09, read 2026-11-21.
+less the words for how it is bought and where, is one of the names in ``skus.csv``; nothing is found inside
+another name. Sources of these words: as of that table, 2026-11-21.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from . import load
 from .models import Machine, ProvisioningModel
 
 Part = str
@@ -27,33 +27,9 @@ Rates = dict[tuple[Part, ProvisioningModel, str], Decimal]
 
 _UNITS = {"ram": {"GiBy.h": 1}, "ssd": {"GiBy.mo": 730, "GiBy.h": 1}}
 """The units that a part may be priced in, and the hours that Google counts each as; else by the hour."""
-_GPUS = {
-    "Nvidia Tesla T4 GPU": "T4",
-    "Nvidia Tesla P4 GPU": "P4",
-    "Nvidia Tesla V100 GPU": "V100",
-    "Nvidia L4 GPU": "L4",
-    "RTX 6000 96GB": "RTX-PRO-6000",
-    "Nvidia Tesla A100 GPU": "A100-40GB",
-    "Nvidia Tesla A100 80GB GPU": "A100-80GB",
-    "Nvidia H100 80GB GPU": "H100",
-    "Nvidia H100 80GB Mega GPU": "H100-MEGA",
-    "Nvidia H100 Mega 80GB GPU": "H100-MEGA",
-    "Nvidia H100 80GB Plus GPU": "H100-MEGA",
-}
 EIGHTH = "whole 1/8 RTX-PRO-6000"
 """An eighth of an RTX PRO 6000 with its share of a G4: the parts of that GPU have a price of their own."""
-_PARTS = {
-    **{name: f"gpu {kind}" for name, kind in _GPUS.items()},
-    **{
-        f"{series}{word} {meter.title()}": f"{meter} {series}"
-        for series in ("A2", "A3", "A3Plus", "G2", "G4")
-        for word in (" Instance", "")  # Flex-start's leave the word out
-        for meter in ("core", "ram")
-    },
-    "SSD backed Local Storage": "ssd",
-    "A4 Nvidia B200 (1 gpu slice)": "whole B200",
-    "1/8 vGPU no lssd": EIGHTH,
-}
+_PARTS = {row["description"]: row["part"] for row in load.rows("skus")}
 _WHERE = re.compile(r"(?: running)?(?: in [^:]+)?")
 _BOUGHT = (
     (ProvisioningModel.FLEX_START, "DWS Defined Duration ", " attached to DWS Defined Duration VMs"),
@@ -64,17 +40,6 @@ _NOT_FOR_ALL = re.compile(
     r"Calendar Mode|Flex Start|Reserved|Commitment|Sole Tenancy|Custom|Premium|suspended|Capacity Optimized",
     re.IGNORECASE,
 )
-_SERIES = {
-    "A2 Ultra": "A2",
-    "A2 Standard": "A2",
-    "A3 High": "A3",
-    "A3 High 1-4": "A3",
-    "A3 Mega": "A3Plus",
-    "G2": "G2",
-    "G4": "G4",
-}
-"""Google's word for the cores and memory of a family. A3 Ultra's and A3 Edge's sums are not settled, and A4X
-has no SKUs: without a row here there is no price."""
 
 
 class OddSkuError(ValueError):
@@ -163,7 +128,7 @@ def bills(machine: Machine) -> Iterator[Bill]:
         yield (("whole B200", gpus),)
     if 0 < gpus < 1:
         yield ((EIGHTH, gpus * 8),)
-    if series := _SERIES.get(machine.family.name):
+    if series := machine.family.billed_as:
         amounts: dict[Part, Fraction | float] = {
             f"gpu {machine.gpu}": gpus,
             f"core {series}": machine.vcpus,

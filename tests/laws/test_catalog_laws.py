@@ -95,6 +95,7 @@ TABLES = [
     "attachments",
     "quotas",
     "not_sold",
+    "skus",
     "prices",
     "places",
 ]
