@@ -70,7 +70,6 @@ def test_a_file_with_a_row_that_cannot_be_parsed_is_not_used_and_the_other_file_
         ("prices", "Billing", ""),
         ("prices", DAY, ""),
         ("prices", "g2-standard-4", ""),
-        ("prices", "us-central1", ""),
         ("places", "machine-zones", "vertex-regions"),
         ("places", "g2-standard-8", ""),
     ],
