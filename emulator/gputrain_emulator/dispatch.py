@@ -10,22 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from gputrain_emulator import messages, partial, rates, schema, world
+from gputrain_emulator import faults, messages, partial, rates, schema, world
 from gputrain_emulator.call import Call, Method, Reply
 from gputrain_emulator.errors import ApiError, Style, bad_request
 from gputrain_emulator.exchanges import Request, RequestLog, Seen
-from gputrain_emulator.faults import (
-    Delay,
-    DropAfterCommit,
-    DropBeforeCommit,
-    Fault,
-    Phase,
-    RawReply,
-    Refuse,
-    Reshape,
-    Stale,
-    Truncate,
-)
 from gputrain_emulator.routes import Answer, Routes
 
 LOOKED_AT = re.compile(r"compute\.\w*[oO]perations\.get|compute\.instances\.get|aiplatform\.customJobs\.get")
@@ -44,7 +32,7 @@ class Outcome:
     """What goes back: the reply, and how the wire is to misbehave."""
 
     reply: Reply
-    wire: Sequence[Fault] = ()
+    wire: Sequence[faults.Fault] = ()
 
 
 class Dispatcher:
@@ -97,7 +85,7 @@ class Dispatcher:
             log(0, b"")
             raise
         log(reply.status, reply.body)
-        if any(isinstance(fault, DropAfterCommit) for fault in wire):
+        if any(isinstance(fault, faults.DropAfterCommit) for fault in wire):
             raise Dropped
         return Outcome(reply=reply, wire=wire)
 
@@ -113,7 +101,7 @@ class Dispatcher:
         query: dict[str, list[str]],
         request: Request,
         who: world.Caller,
-    ) -> tuple[list[Fault], Reply]:
+    ) -> tuple[list[faults.Fault], Reply]:
         instead = self._struck_before(method.id, who.email)
         if instead is not None:
             return [], instead
@@ -124,8 +112,10 @@ class Dispatcher:
         with self.world.lock:
             answer = self.routes.answers[method.id]
             self._admit(call, answer)
-            views = self.world.faults.take(method.id, who.email, Phase.VIEW)
-            call.stale_s = max((fault.seconds for fault in views if isinstance(fault, Stale)), default=0.0)
+            views = self.world.faults.take(method.id, who.email, faults.Phase.VIEW)
+            call.stale_s = max(
+                (fault.seconds for fault in views if isinstance(fault, faults.Stale)), default=0.0
+            )
             due = self.world.clock.next_event() if (who.email, call.path) in self._unfinished else None
             if due is not None:
                 self.world.clock.advance_to(due)
@@ -134,24 +124,24 @@ class Dispatcher:
                 remember = self._unfinished.add if _is_under_way(result) else self._unfinished.discard
                 remember((who.email, call.path))
             reply = result if isinstance(result, Reply) else Reply(body=result)
-            wire: list[Fault] = []
-            for fault in self.world.faults.take(method.id, who.email, Phase.RESPONSE):
-                if isinstance(fault, Reshape):
+            wire: list[faults.Fault] = []
+            for fault in self.world.faults.take(method.id, who.email, faults.Phase.RESPONSE):
+                if isinstance(fault, faults.Reshape):
                     reply = _reshaped(reply, fault)
-                elif isinstance(fault, (DropAfterCommit, Truncate)):
+                elif isinstance(fault, (faults.DropAfterCommit, faults.Truncate)):
                     wire.append(fault)
             return wire, partial.render(reply, query, method.response)
 
     def _struck_before(self, method_id: str, caller: str) -> Reply | None:
         """Strike with the faults that come before any work; a reply replaces the work."""
-        for fault in self.world.faults.take(method_id, caller, Phase.REQUEST):
-            if isinstance(fault, DropBeforeCommit):
+        for fault in self.world.faults.take(method_id, caller, faults.Phase.REQUEST):
+            if isinstance(fault, faults.DropBeforeCommit):
                 raise Dropped
-            if isinstance(fault, Refuse):
+            if isinstance(fault, faults.Refuse):
                 raise fault.error
-            if isinstance(fault, Delay):
+            if isinstance(fault, faults.Delay):
                 self.stopping.wait(fault.seconds)
-            if isinstance(fault, RawReply):
+            if isinstance(fault, faults.RawReply):
                 return Reply(
                     status=fault.status,
                     body=fault.body,
@@ -221,7 +211,7 @@ def _is_under_way(document: dict[str, Any]) -> bool:
     return state in UNDER_WAY or (state == "RUNNING" and "operationType" in document)
 
 
-def _reshaped(reply: Reply, fault: Reshape) -> Reply:
+def _reshaped(reply: Reply, fault: faults.Reshape) -> Reply:
     """A document otherwise; what is kept written (``compute.pages``) is read for it."""
     document: Any = reply.body
     if document and isinstance(document, bytes) and reply.content_type == Reply.content_type:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gputrain_emulator import faults, tables
 from gputrain_emulator.errors import ApiError, compute_error_info, error_info
-from gputrain_emulator.faults import Fault, OperationFails, RawReply, Refuse
+from gputrain_emulator.faults import Fault, OperationFails, Refuse
 
 AT_ONCE, LATER, WIRE, LIST = "at once", "in the operation", "on the wire", "in a list"
 
@@ -65,7 +65,7 @@ def fault(row: str, **names: str) -> Fault:
     if failure is None:
         raise LookupError(f"no such row: {row!r}; there are {', '.join(_EVERY)}")
     if failure.where == WIRE:
-        return RawReply(status=502, body=faults.HTML_502)
+        return faults.html(502)
     if failure.where == LIST:
         return faults.partial_page(failure.code)
     message = failure.message.format(**names)

@@ -107,12 +107,10 @@ class OperationFails(Fault):
     http_status: int | None = None
 
 
-HTML_502 = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-
-
-def bad_gateway() -> RawReply:
-    """A load balancer's 502 page."""
-    return RawReply(status=502, body=HTML_502)
+def html(status: int = 200) -> RawReply:
+    """A page for people, as portals and proxies send it."""
+    page = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+    return RawReply(status=status, body=page)
 
 
 def server_error(status: int = 503, message: str = "", *, retry_after_s: int | None = None) -> Refuse:
@@ -172,11 +170,6 @@ def _refused(permission: str = "the permission that it needs") -> Fault:
     return Refuse(error=ApiError(403, f"Required '{permission}' permission", reason="forbidden"))
 
 
-def _html(status: int = 200) -> Fault:
-    """A page for people, as portals and proxies send it."""
-    return RawReply(status=status, body=HTML_502)
-
-
 def _other_json(text: str = "[]") -> Fault:
     """A 200 whose JSON is no document of the method's."""
     return RawReply(status=200, body=text.encode(), content_type="application/json; charset=UTF-8")
@@ -193,7 +186,7 @@ NAMED: Mapping[str, Callable[..., Fault]] = {
     "lost-after": DropAfterCommit,
     "late": Delay,
     "cut": Truncate,
-    "html": _html,
+    "html": html,
     "json": _other_json,
 }
 """What ``cloud.fail(METHOD, "lag", seconds=30)`` and ``POST /_emulator/fail`` order, by name."""

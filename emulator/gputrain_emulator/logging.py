@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import re
@@ -14,7 +13,7 @@ from typing import Any
 
 from gputrain_emulator import query
 from gputrain_emulator.call import Call, page
-from gputrain_emulator.clock import zulu_time
+from gputrain_emulator.clock import parse_ns, zulu_time
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.query import ORDER, FilterError, Leaf, Test
 from gputrain_emulator.rates import platform_rate_limited
@@ -23,24 +22,6 @@ from gputrain_emulator.world import Project, World, api_disabled, permission_den
 
 _SEVERITIES = "DEFAULT DEBUG INFO NOTICE WARNING ERROR CRITICAL ALERT EMERGENCY"
 SEVERITIES = {name: 100 * rank for rank, name in enumerate(_SEVERITIES.split())}
-
-_DAY, _HOUR = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
-_TIME = re.compile(rf"({_DAY})[Tt ]({_HOUR}:[0-9]{{2}})(?:\.([0-9]{{1,9}}))?([Zz]|[+-]{_HOUR})")
-_DATE = re.compile(_DAY)
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def parse_ns(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 time, or of a date alone; raises ValueError."""
-    if _DATE.fullmatch(text):
-        text += "T00:00:00Z"
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not an RFC 3339 time")
-    date, clock, fraction, zone = found.groups()
-    offset = "+00:00" if zone in "Zz" else zone
-    seconds = int(datetime.fromisoformat(f"{date}T{clock}{offset}").timestamp())
-    return seconds * 10**9 + int((fraction or "").ljust(9, "0"))
 
 
 def format_ns(time_ns: int) -> str:

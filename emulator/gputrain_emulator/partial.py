@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,15 +36,10 @@ def check_form(method: Method, query: Mapping[str, list[str]]) -> None:
 @functools.lru_cache(256)
 def check_mask(message: str, mask: str) -> None:
     """400 for a selection that is not well-formed, or names what the message has not."""
-    check_shape(mask)
-    if message:
-        check_tree(messages.message(message), parse(mask))
-
-
-def check_shape(mask: str) -> None:
-    """400 for a selection that is not well-formed."""
     if mask.count("(") != mask.count(")") or mask.endswith((",", "(", "/")):
         raise no_selection(mask)
+    if message:
+        check_tree(messages.message(message), parse(mask))
 
 
 def check_tree(message: messages.Message, tree: Tree) -> None:
@@ -111,7 +107,7 @@ def parse(mask: str) -> Tree:
     tree: Tree = {}
     stack = [tree]
     here = tree
-    for piece in _tokens(mask):
+    for piece in re.findall("[,()/]|[^,()/]+", mask):
         if piece == ",":
             here = stack[-1]
         elif piece == "(":
@@ -122,18 +118,6 @@ def parse(mask: str) -> Tree:
         elif piece != "/":
             here = here.setdefault(piece, {})
     return tree
-
-
-def _tokens(mask: str) -> list[str]:
-    tokens: list[str] = []
-    for char in mask:
-        if char in ",()/":
-            tokens.append(char)
-        elif tokens and tokens[-1] not in ",()/":
-            tokens[-1] += char
-        else:
-            tokens.append(char)
-    return tokens
 
 
 def _pick(value: Any, tree: Tree) -> Any:

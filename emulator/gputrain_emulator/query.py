@@ -22,11 +22,6 @@ _PATH = re.compile(rf"{_PART}(?:\.{_PART})*", re.DOTALL)
 _VALUE = re.compile(rf"{_QUOTED}|[^\s()\"',=<>!:][^\s()\"',]*", re.DOTALL)
 _OPERATOR = re.compile(r"!=|=~|!~|>=|<=|=|>|<|:|(?:eq|ne)(?=[\s\"'])")
 _WORD = re.compile(r"(AND|OR|NOT)(?=[\s()\"']|$)")
-# Google's engine takes linear time for a pattern, Python's does not: the worst are refused.
-_REPEATED = re.compile(r"[*+]|\{[0-9,]+\}")
-_MOST_REPEATS = 8
-_DEPTH = 50  # deeper nesting than this is refused, not recursed into
-
 ORDER: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
     {
         "=": operator.eq, ":": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
@@ -61,7 +56,10 @@ def compiled(text: str, meaning: Meaning) -> Test:
     reader = _Reader(text, meaning)
     if reader.at_end():
         return lambda _: True
-    test = reader.conjunction(0)
+    try:
+        test = reader.conjunction()
+    except RecursionError:
+        raise FilterError("filter is nested too deeply") from None
     if not reader.at_end():
         raise reader.error()
     return test
@@ -78,27 +76,25 @@ class _Reader:
         self.skip_blank()
         return self.at >= len(self.text)
 
-    def conjunction(self, depth: int) -> Test:
-        tests = [self.disjunction(depth)]
+    def conjunction(self) -> Test:
+        tests = [self.disjunction()]
         while not self.at_end() and self.text[self.at] != ")":
             self.take_word("AND")
-            tests.append(self.disjunction(depth))
+            tests.append(self.disjunction())
         return tests[0] if len(tests) == 1 else lambda one: all(test(one) for test in tests)
 
-    def disjunction(self, depth: int) -> Test:
-        tests = [self.term(depth)]
+    def disjunction(self) -> Test:
+        tests = [self.term()]
         while self.take_word("OR"):
-            tests.append(self.term(depth))
+            tests.append(self.term())
         return tests[0] if len(tests) == 1 else lambda one: any(test(one) for test in tests)
 
-    def term(self, depth: int) -> Test:
-        if depth > _DEPTH:
-            raise FilterError("filter is nested too deeply")
+    def term(self) -> Test:
         if self.take_word("NOT"):
-            denied = self.term(depth + 1)
+            denied = self.term()
             return lambda one: not denied(one)
         if self.take("("):
-            test = self.conjunction(depth + 1)
+            test = self.conjunction()
             if not self.take(")"):
                 raise self.error()
             return test
@@ -159,28 +155,6 @@ def _unquoted(part: str) -> str:
     return re.sub(r"\\([\"'\\])", r"\1", part[1:-1])
 
 
-def regular(text: str) -> re.Pattern[str]:
-    """A regular expression; raises ValueError for what is none, or could keep the emulator busy for ever."""
-    if len(_REPEATED.findall(text)) > _MOST_REPEATS or re.search(r"\)[*+{]", text):
-        raise ValueError("too many repetitions for this emulator")
-    try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(str(error)) from None
-
-
 def is_like(text: str, wanted: str) -> bool:
     """Whether ``text`` is ``wanted``, in which each ``*`` stands for anything."""
-    first, *rest = wanted.split("*")
-    if not rest:
-        return text == wanted
-    *middle, last = rest
-    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for part in middle:
-        at = text.find(part, at, end)
-        if at < 0:
-            return False
-        at += len(part)
-    return True
+    return re.fullmatch(".*".join(map(re.escape, wanted.split("*"))), text, re.DOTALL) is not None

@@ -97,14 +97,9 @@ def _refusal(status: int, code: str, message: str) -> Reply:
     return Reply(status=status, body={"errors": [{"code": code, "message": message}]})
 
 
-for _verb in ("GET", "HEAD"):
-    for _count in range(2, MOST_SEGMENTS + 1):
-        _names = "/".join(f"{{part{number}}}" for number in range(_count))
-        SERVICE.route(
-            _verb,
-            f"/v2/{_names}/manifests/{{reference}}",
-            f"artifactregistry.manifests.{_verb.lower()}{_count}",
-            permission="-",
-        )(read_manifest)
+for _count in range(2, MOST_SEGMENTS + 1):
+    _names = "/".join(f"{{part{number}}}" for number in range(_count))
+    _path, _id = f"/v2/{_names}/manifests/{{reference}}", f"artifactregistry.manifests.get{_count}"
+    SERVICE.route("GET", _path, _id, permission="-")(read_manifest)
 
 SERVICES = (SERVICE,)

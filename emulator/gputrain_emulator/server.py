@@ -88,14 +88,6 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
         """The request log is ``cloud.requests``."""
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - the base class passes it
-        """What the standard library refuses (garbage, unknown verbs) is refused in Google's shape."""
-        self.close_connection = True
-        self.request_version = "HTTP/1.1"  # whatever was spoken, the answer has a status line
-        status = 405 if code == 501 else code
-        error = ApiError(status, message or "Bad Request")
-        self._send(Reply(status=status, body=error.encoded(Style.PLATFORM)))
-
     def _serve(self) -> None:
         try:
             outcome = answered(self.server.dispatcher, self._request())
@@ -127,9 +119,7 @@ class Handler(BaseHTTPRequestHandler):
         headers = frames.headers(self.headers.raw_items())
         self.path = frames.target(self.path)
         body = b""
-        if "transfer-encoding" in headers:
-            body = frames.chunks(self.rfile, self._body_limit())
-        elif headers.get("content-length", "0") != "0":
+        if headers.get("content-length", "0") != "0":
             body = self._counted(headers["content-length"].strip(), self._body_limit())
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise ApiError(501, "Packed request bodies are not implemented by this emulator.")
@@ -146,10 +136,11 @@ class Handler(BaseHTTPRequestHandler):
     def _counted(self, text: str, limit: int) -> bytes:
         if not re.fullmatch("[0-9]{1,18}", text):  # isdigit takes a superscript, which int does not
             raise ApiError(400, "Invalid Content-Length.")
-        frames.refuse_above(limit, int(text))
+        if int(text) > limit:
+            raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.wfile.flush()
-        return frames.counted(self.rfile, int(text))
+        return self.rfile.read(int(text))
 
     def _send(self, reply: Reply, outcome: Outcome | None = None) -> None:
         body = b"" if isinstance(reply.body, dict) else reply.body

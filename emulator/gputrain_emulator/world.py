@@ -19,20 +19,10 @@ from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.rates import Rates
 from gputrain_emulator.runtime import Runtime
 
-DEFAULT_APIS = frozenset(
-    [
-        "compute",
-        "aiplatform",
-        "storage",
-        "logging",
-        "cloudbilling",
-        "cloudquotas",
-        "serviceusage",
-        "cloudresourcemanager",
-        "iam",
-        "iamcredentials",
-    ]
-)
+DEFAULT_APIS = (
+    "compute", "aiplatform", "storage", "logging", "cloudbilling", "cloudquotas", "serviceusage",
+    "cloudresourcemanager", "iam", "iamcredentials",
+)  # fmt: skip
 
 TITLES = {
     "compute": "Compute Engine API",

@@ -8,7 +8,7 @@ from typing import Any
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import compute_time
-from gputrain_emulator.compute import checks, disks, images, networks, refusals, reserve
+from gputrain_emulator.compute import checks, images, networks, refusals, reserve
 from gputrain_emulator.compute.links import fingerprint, last, link, relative
 from gputrain_emulator.compute.state import Compute, Vm, VmKey
 from gputrain_emulator.errors import ApiError
@@ -168,7 +168,14 @@ def place_disks(compute: Compute, vm: Vm) -> None:
             "selfLink": link(source),
             "users": [link(vm.path)],
             "creationTimestamp": vm.resource["creationTimestamp"],
-            **disks.document(f"{vm.scope}/diskTypes/{kind}", disk["diskSizeGb"], image),
+            "status": "READY",
+            "sizeGb": disk["diskSizeGb"],
+            "type": link(f"{vm.scope}/diskTypes/{kind}"),
+            "physicalBlockSizeBytes": "4096",
+            "labelFingerprint": fingerprint({}),
+            "sourceImage": image["selfLink"],
+            "sourceImageId": image["id"],
+            "architecture": image["architecture"],
         }
         compute.quotas.take(reserve.of_disk(compute.resources["disks"][source]))
         compute.world.ledger.write(

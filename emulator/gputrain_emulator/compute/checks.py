@@ -116,7 +116,7 @@ def accelerators(
 def scheduling(value: Json, machine: facts.Machine, gpus: int, instance: str, at: str) -> str:
     """The provisioning model, once the scheduling is known to be allowed."""
     field = f"{at}.scheduling"
-    model = value.get("provisioningModel") or ("SPOT" if value.get("preemptible") else "STANDARD")
+    model = model_of(value)
     if gpus and value.get("onHostMaintenance", "" if model != "STANDARD" else "MIGRATE") == "MIGRATE":
         raise refusals.live_migration(instance)
     if model in ("SPOT", "FLEX_START") and value.get("automaticRestart"):
@@ -128,7 +128,7 @@ def scheduling(value: Json, machine: facts.Machine, gpus: int, instance: str, at
         sentence = f"Machine type {machine.name} can be created only with the provisioning model: {models}."
         raise refusals.invalid(f"{field}.provisioningModel", model, sentence)
     run_limits(value, model, field)
-    return str(model)
+    return model
 
 
 def run_limits(value: Json, model: str, field: str) -> None:
@@ -143,7 +143,7 @@ def run_limits(value: Json, model: str, field: str) -> None:
         )
         action = value["instanceTerminationAction"]
         raise refusals.invalid(f"{field}.instanceTerminationAction", action, sentence)
-    if "maxRunDuration" in value:
+    if limited:
         seconds = int(value["maxRunDuration"].get("seconds", 0))
         top = MAX_FLEX_RUN_S if model == "FLEX_START" else MAX_RUN_S
         if not 30 <= seconds <= top:
@@ -228,11 +228,6 @@ def _disks(disks: list[Json], at: str) -> None:
             raise refusals.invalid(f"{field}.autoDelete", "false", "Local SSDs must be auto-deleted.")
 
 
-def device_name(disk: Json, index: int) -> str:
-    """What a disk is called inside where nobody says."""
-    return f"{'local-ssd' if disk.get('type') == 'SCRATCH' else 'persistent-disk'}-{index}"
-
-
 def completed(disk: Json, index: int) -> Json:
     """A disk of an instance or a template with what Google writes into it."""
     return {
@@ -242,7 +237,7 @@ def completed(disk: Json, index: int) -> Json:
         "index": index,
         "boot": False,
         "autoDelete": False,
-        "deviceName": device_name(disk, index),
+        "deviceName": f"{'local-ssd' if disk.get('type') == 'SCRATCH' else 'persistent-disk'}-{index}",
         "interface": "SCSI",
         **disk,
     }

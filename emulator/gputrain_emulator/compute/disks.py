@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import checks, documents, filters, refusals, reserve
-from gputrain_emulator.compute.links import fingerprint, link
 from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.state import COMPUTE, Compute, Operation
 from gputrain_emulator.errors import ApiError
@@ -33,21 +31,6 @@ def _free_capacity(call: Call, reservation: Json) -> None:
 
 
 documents.register("reservations", "reservation", "reservation", at_delete=_free_capacity)
-
-
-def document(kind: str, size_gb: str, image: Json | None, labels: Mapping[str, str] | None = None) -> Json:
-    """What every disk shows, its names aside."""
-    made = {
-        "status": "READY",
-        "sizeGb": size_gb,
-        "type": link(kind),
-        "physicalBlockSizeBytes": "4096",
-        "labelFingerprint": fingerprint(labels or {}),
-    }
-    if image is None:
-        return made
-    source = {"sourceImage": image["selfLink"], "sourceImageId": image["id"]}
-    return {**made, **source, "architecture": image["architecture"]}
 
 
 _RESERVED = "resource.specificReservation.instanceProperties"

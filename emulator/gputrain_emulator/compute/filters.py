@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,56 +32,29 @@ def _leaf(leaf: query.Leaf) -> query.Test:
     keys = ".".join(leaf.path).split(".")
     if leaf.operator in ("eq", "ne"):
         try:
-            pattern = query.regular(leaf.value)
-        except ValueError as error:
+            pattern = re.compile(leaf.value)
+        except re.error as error:
             raise query.FilterError(str(error)) from None
         wanted = leaf.operator == "eq"
-        return lambda resource: bool(pattern.fullmatch(_text(_field(resource, keys)))) is wanted
+        return lambda resource: bool(pattern.fullmatch(_text(resource, keys))) is wanted
     if leaf.operator in ("=", "!="):
         wanted, low = leaf.operator == "=", leaf.value.lower()
-        return lambda resource: query.is_like(_text(_field(resource, keys)).lower(), low) is wanted
+        return lambda resource: query.is_like(_text(resource, keys).lower(), low) is wanted
     if leaf.operator == ":":
-        return lambda resource: _has(_field(resource, keys), leaf.value)
-    if leaf.operator not in query.ORDER:
-        raise query.FilterError("a field and an operator are needed")
-    return lambda resource: _ordered(_text(_field(resource, keys)), leaf.operator, leaf.value)
+        low = leaf.value.lower().removesuffix("*")
+        return lambda resource: _field(resource, keys) is not None and low in _text(resource, keys).lower()
+    raise query.FilterError("a field and one of the operators =, !=, :, eq and ne are needed")
 
 
 def _field(resource: Any, keys: Sequence[str]) -> Any:
-    found: Any = resource
-    for index, key in enumerate(keys):
-        if isinstance(found, list):
-            values = [_field(item, keys[index:]) for item in found]
-            return next((value for value in values if value is not None), None)
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(key)
-    return found
+    for key in keys:
+        resource = resource.get(key) if isinstance(resource, Mapping) else None
+    return resource
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _has(value: Any, wanted: str) -> bool:
-    if value is None:
-        return False
-    if wanted == "*":
-        return True
-    if isinstance(value, (list, Mapping)):
-        return any(wanted.lower() in _text(item).lower() for item in value)
-    return wanted.lower() in _text(value).lower()
-
-
-def _ordered(left: str, operator: str, right: str) -> bool:
-    try:
-        a: Any = float(left)
-        b: Any = float(right)
-    except ValueError:
-        a, b = left, right
-    return query.ORDER[operator](a, b)
+def _text(resource: Any, keys: Sequence[str]) -> str:
+    value = _field(resource, keys)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def page(

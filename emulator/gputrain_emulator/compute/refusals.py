@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from gputrain_emulator.compute.links import relative
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.quotas import FAMILY_METRIC, GLOBAL, Exceeded
-
-HTTP_MESSAGES = {
-    400: "BAD REQUEST",
-    403: "FORBIDDEN",
-    404: "NOT FOUND",
-    412: "PRECONDITION FAILED",
-    503: "SERVICE UNAVAILABLE",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +25,7 @@ class OperationError:
         fields: dict[str, Any] = {"error": {"errors": [dict(error) for error in self.errors]}}
         if self.http_status is not None:
             fields["httpErrorStatusCode"] = self.http_status
-            fields["httpErrorMessage"] = HTTP_MESSAGES.get(self.http_status, "ERROR")
+            fields["httpErrorMessage"] = HTTPStatus(self.http_status).phrase.upper()
         return fields
 
 

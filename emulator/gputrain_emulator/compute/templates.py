@@ -34,7 +34,7 @@ def insert_template(call: Call) -> Operation:
         raise ApiError.unimplemented("compute.instanceTemplates.insert with a sourceInstance")
     properties = call.body.get("properties", {})
     machine = properties.get("machineType", "")
-    if not machine or "/" in machine:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", machine):
         sentence = "Must be the name of a machine type, as a template is of no zone."
         raise refusals.invalid(f"{AT}.machineType", machine, sentence)
     if not properties.get("networkInterfaces"):
@@ -42,8 +42,6 @@ def insert_template(call: Call) -> Operation:
     checks.labels(properties.get("labels", {}), f"{AT}.labels")
     checks.metadata(properties.get("metadata", {}), f"{AT}.metadata")
     checks.attachments(properties, AT)
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", machine):
-        raise refusals.invalid(f"{AT}.machineType", machine, "Must be the name of a machine type.")
     wanted = properties.get("scheduling", {})
     if (
         "maxRunDuration" in wanted or checks.model_of(wanted) != "FLEX_START"

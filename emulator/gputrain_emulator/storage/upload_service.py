@@ -65,17 +65,8 @@ def put_chunk(call: Call) -> Answer:
         return session.result
 
 
-def cancel_upload(call: Call) -> Answer:
-    call.world.part(Storage).uploads.cancel(_upload_id(call))
-    return Reply(status=499)
-
-
 for _path in _PATHS:
-    for _verb, _id, _handler in (
-        ("POST", _INSERT, insert),
-        ("PUT", "storage.objects.insertChunk", put_chunk),
-        ("DELETE", "storage.objects.cancelUpload", cancel_upload),
-    ):
+    for _verb, _id, _handler in (("POST", _INSERT, insert), ("PUT", f"{_INSERT}Chunk", put_chunk)):
         SERVICE.route(
             _verb, _path, _id, permission="-", request=_INSERT, response="storage.Object",
             is_raw=True, max_body=MAX_UPLOAD,
@@ -83,14 +74,12 @@ for _path in _PATHS:
 
 
 def header_hashes(headers: Mapping[str, str]) -> dict[str, str]:
-    """`X-Goog-Hash: crc32c=...,md5=...` and `Content-MD5` as the metadata would say them."""
+    """`X-Goog-Hash: crc32c=...,md5=...` as the metadata would say them."""
     found = {}
     for part in headers.get("x-goog-hash", "").split(","):
         name, _, value = part.strip().partition("=")
         if name in ("crc32c", "md5"):
             found["md5Hash" if name == "md5" else name] = value
-    if headers.get("content-md5"):
-        found["md5Hash"] = headers["content-md5"]
     return found
 
 

@@ -75,7 +75,7 @@ class Session:
     conditions: Conditions
     hashes: Mapping[str, str]  # what the metadata said the bytes would be
     draft: Content | None
-    """The bytes that came; None once the object is made or the upload given up: nothing keeps them then."""
+    """The bytes that came; None once the object is made, which keeps them from then on."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     result: dict[str, Any] | None = None  # what finished it, told again to whoever asks
 
@@ -97,27 +97,18 @@ class Sessions:
         return upload_id
 
     def find(self, upload_id: str) -> Session:
-        """A session; 404 for one that is not, and 499 for one that was given up."""
+        """A session; 404 for one that is not."""
         with self._lock:
             session = self._sessions.get(upload_id)
         if session is None:
             raise ApiError(404, "Not Found", reason="notFound")
-        if session.draft is None and session.result is None:
-            raise ApiError(499, "Client Closed Request", reason="clientClosedRequest")
         return session
-
-    def cancel(self, upload_id: str) -> None:
-        """Give an upload up; what was uploaded by a finished one stays."""
-        session = self.find(upload_id)
-        with session.lock:
-            session.draft = None
 
     def take(self, session: Session, content_range: str, body: bytes | memoryview) -> bool:
         """Add a chunk; whether the draft is whole now. The caller holds `session.lock`."""
         first, total = _read_range(content_range, body)
         draft = session.draft
-        if draft is None:
-            raise ApiError(499, "Client Closed Request", reason="clientClosedRequest")
+        assert draft is not None
         if first is not None and first <= draft.size:  # a gap adds nothing: the answer tells where to go on
             data = memoryview(body)[draft.size - first :]
             if self.kept_of_next:

@@ -30,7 +30,6 @@ class Settings:
     timeout_s: float = 7 * 24 * 3600.0
     max_wait_s: float = 24 * 3600.0
     refuse_over_quota: bool = False  # what fits the limit but not what is left of it is queued otherwise
-    refuse_cancel_of_ended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

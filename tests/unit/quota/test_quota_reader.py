@@ -9,7 +9,7 @@ from gputrain_emulator.faults import (
     RawReply,
     Refuse,
     Reshape,
-    bad_gateway,
+    html,
     server_error,
 )
 from tests.each import each
@@ -101,7 +101,7 @@ BROKEN = {
     "forbidden": Refuse(error=ApiError(403, "Permission 'x.y' denied.", reason="forbidden")),
     "busy": Refuse(error=ApiError(429, "Slow down.", reason="rateLimitExceeded")),
     "down": server_error(503),
-    "a proxy's page": bad_gateway(),
+    "a proxy's page": html(502),
     "no answer": DropBeforeCommit(),
     "half a document": RawReply(
         status=200, body=b'{"items": [{"name": "us-ce', content_type="application/json"
