@@ -178,8 +178,6 @@ class Backend(ABC):
     """How long a launch of which nothing can be seen may still be on its way, in seconds."""
     restarts_itself = False
     """The platform starts an interrupted attempt again by itself."""
-    starts_at_once = False
-    """Ranks may run within seconds of a launch, as no machine has to boot."""
     trial = ""
     """The address of the emulator that stands for the platform; empty: it is the platform itself."""
     settings: Mapping[str, str] = MappingProxyType({})

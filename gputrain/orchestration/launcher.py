@@ -18,7 +18,7 @@ from gputrain.errors import GputrainError, StoppedError, TransientError
 from gputrain.jobstore import Attempt, Conflict, JobRecord, Stored, Wanted, check_alike
 from gputrain.lifecycle import Failure, State
 from gputrain.orchestration.look import FRESH_S, Context, Found, found_of, grace_s_of, look, take_step
-from gputrain.orchestration.options import draw, had_machines, remaining, with_answer
+from gputrain.orchestration.options import draw, remaining, with_answer
 from gputrain.orchestration.reconciler import COMES_WITHIN_S
 from gputrain.planning import Attempt as Answer, Candidate, Failover
 from gputrain.planning.attempts import passed_over, refused
@@ -31,8 +31,6 @@ ASK_AGAIN_S = 5.0
 """Seconds between two looks at a launch of another process, and between two tries."""
 TRIES = 3  # of a launch that gets no answer
 JUST_LAUNCHED = Status(state=State.QUEUED, exists=True, is_whole=True)
-NOTICED_WITHIN_S = 10.0
-"""When machines of an earlier attempt have noticed that they are superseded."""
 
 
 @attrs.frozen(kw_only=True)
@@ -162,8 +160,6 @@ class _Launch:
             request = backend.build_request(record, spec, attempt, candidate, bundle)
             self._swap(record.begin(attrs.evolve(attempt, image=request.image)))  # only it may train now
             began = context.now()
-            if backend.starts_at_once and had_machines(record):
-                context.sleep(NOTICED_WITHIN_S)
             handle = self._request(backend, request, began)
         except (Conflict, TransientError, StoppedError):
             raise

@@ -127,11 +127,6 @@ def with_answer(record: JobRecord, answer: Answer) -> JobRecord:
     return record.refused(answer.outcome.value, now=at, scope=answer.scope.value, message=answer.answer)
 
 
-def had_machines(record: JobRecord) -> bool:
-    """Whether anything of an earlier attempt may have run: it was not refused."""
-    return any(one.outcome not in _OUTCOMES for one in record.history)
-
-
 def ledger_of(record: JobRecord) -> Ledger:
     """Every place that a record says was tried, and what it answered."""
     spec, rows = record.training_spec, list[Answer | None]()

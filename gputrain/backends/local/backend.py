@@ -77,7 +77,6 @@ class Local(Backend):
     poll_s = 0.03
     launch_ttl_s = 10.0
     restarts_itself = True
-    starts_at_once = True
 
     def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
         found = read_whole("Local(...)", ROWS, {"gpus": gpus, "root": root})

@@ -23,7 +23,7 @@ GUEST = Path(__file__).with_name("guest.py")
 
 
 class Processes(Backend):
-    name, launch_ttl_s, starts_at_once = "processes", 0.5, True
+    name, launch_ttl_s = "processes", 0.5
 
     def __init__(self, root, seconds=0.3):
         self.root, self.seconds, self.launches = Path(root), seconds, 0

@@ -48,7 +48,6 @@ class Slurm(Backend):
     name = "slurm"
     poll_s = 0.1
     launch_ttl_s = 10.0
-    starts_at_once = True
 
     def __init__(
         self, root: str | os.PathLike[str], *, partitions: Sequence[str] = tuple(PARTITIONS)
