@@ -32,7 +32,9 @@ KEPT = HERE / "last.json"
 APART = ("gpu", "machine")
 """What runs where it is named only: it takes GPUs, or minutes and root."""
 
-MODULES = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("run", "measure", "sleepers", *APART))
+MODULES = sorted(
+    path.stem for path in HERE.glob("*.py") if path.stem not in ("run", "measure", "sleepers", *APART)
+)
 COLOURS = {"held": "green", "open": "yellow", "NOT HELD": "red", "": ""}
 
 

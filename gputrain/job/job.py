@@ -477,8 +477,6 @@ class Job(TableDisplay):
                     raise JobTimeoutError(what, fix=fix, uri=self.uri)
                 sleep(pause if limit_s is None else min(pause, limit_s))
         except KeyboardInterrupt as pressed:
-            if type(pressed) is not KeyboardInterrupt:  # a listener's own, or that of a handler
-                raise
             text = f"stopped watching; the job keeps running. Reattach: gputrain.attach({self.uri!r})"
             raise KeyboardInterrupt(str(pressed) or text) from None
         finally:

@@ -74,11 +74,8 @@ class LogReader:
                 self._cursor = ""
             self._attempt = record.attempt.id
         while True:
-            asked = self._cursor
-            page = backend.logs(record, asked)
-            if self._cursor != asked:  # the handler of a signal has read it meanwhile
-                return
-            has_moved, self._cursor = page.cursor != asked, page.cursor
+            page = backend.logs(record, self._cursor)
+            has_moved, self._cursor = page.cursor != self._cursor, page.cursor
             if page.lines:
                 yield page.lines
             if not (has_moved and (page.lines or page.has_more)):
