@@ -57,14 +57,8 @@ GLANCE = Policy(budget_s=0.0, call_s=5.0)
 WRITE = Policy(budget_s=120.0)
 """Changes something, and is safe to repeat: it carries a precondition, a request id or our name."""
 
-QUEUE = Policy(budget_s=1800.0, repeats_unclear=False)
-"""Changes something, and twice is twice: tried again only where it was refused for coming too fast.
-
-Vertex AI takes 60 creates a minute. Source: its quotas page, read 2026-11-20.
-"""
-
 CREATE = Policy(budget_s=100.0, repeats_unclear=False)
-"""The same, of who keeps a record meanwhile and waits longer than this by itself."""
+"""Changes something, and twice is twice: tried again only where it was refused for coming too fast."""
 
 ONCE = Policy(budget_s=0.0)
 """Changes something, and may not be safe to repeat: one try."""

@@ -5,7 +5,7 @@
     client.get(url, action="look at the VM", policy=LOOK)         a JSON object, or one of gputrain's errors
     client.list_all(url, action="list the VMs", params={...})     a `Listing`, which knows what it lacks
     client.post(url, action="...", json={...}, policy=WRITE)      a write says whether it may be repeated
-    client.tried(call, action="...", policy=QUEUE)                the same for a call of an official client
+    client.tried(call, action="...", policy=CREATE)               the same for a call of an official client
 
 A `gputrain.retry.Policy` says what is repeated, and how long each try and all of them may take.
 """

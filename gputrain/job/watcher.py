@@ -41,8 +41,6 @@ AGAIN_S = 30.0
 """How soon a job is inspected again after a refusal: somebody logs in, or grants what is missing."""
 LONGEST_PAUSE_S = 0.3
 """A platform whose looks cost nothing is looked at at least that often."""
-MOST_BUSY = 0.2
-"""The share of a core that looking at a platform may take, however many of its jobs are watched."""
 EACH_S = 0.008
 """How much each job adds to the time between two looks at its platform: a thousand add 8 s."""
 
@@ -216,11 +214,9 @@ class Watcher:
                 continue
             if len(watches) > 1:  # they are looked at together from now on
                 due = idle
-            busy_s = time.thread_time()  # to wait for an answer keeps no core busy
             errors = due[0].job.refresh_many([one.job for one in due])
             for one, error in zip(due, errors, strict=True):
                 self._seen(one, error, len(due))
-            time.sleep((time.thread_time() - busy_s) * (1 / MOST_BUSY - 1) if len(due) > 1 else 0.0)
 
     def _seen(self, one: _Watch, error: Exception | None, of: int) -> None:
         now = time.monotonic()

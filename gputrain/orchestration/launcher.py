@@ -23,13 +23,14 @@ from gputrain.orchestration.reconciler import COMES_WITHIN_S
 from gputrain.planning import Attempt as Answer, Candidate, Failover
 from gputrain.planning.attempts import passed_over, refused
 from gputrain.planning.failover import StopReason
-from gputrain.retry import QUEUE
 
 log = logging.getLogger("gputrain")
 
 ASK_AGAIN_S = 5.0
 """Seconds between two looks at a launch of another process, and between two tries."""
 TRIES = 3  # of a launch that gets no answer
+LONGEST_TURN_S = 1800.0
+"""How long many launches wait for each other: Vertex AI takes 60 creates a minute (its page, 2026-11-20)."""
 JUST_LAUNCHED = Status(state=State.QUEUED, exists=True, is_whole=True)
 
 
@@ -182,7 +183,7 @@ class _Launch:
             except TransientError as error:
                 tries += error.refills_in_s is None
                 wait_s = ASK_AGAIN_S if error.refills_in_s is None else error.refills_in_s
-                if tries == TRIES or waited_s + wait_s > QUEUE.budget_s:
+                if tries == TRIES or waited_s + wait_s > LONGEST_TURN_S:
                     error.fix = f"submit again with the same key; or find {request.job_id} in trainer.jobs()"
                     raise
                 context.sleep(wait_s)

@@ -12,7 +12,7 @@ from gputrain.errors import AuthError, TransientError
 from gputrain.google import Endpoints, GoogleClient, UnclearError
 from gputrain.google.endpoints import GOOGLE, asked_for, reach
 from gputrain.google.registry import resolve_digest
-from gputrain.retry import LOOK, ONCE, QUEUE, READ, Policy
+from gputrain.retry import CREATE, LOOK, ONCE, READ, Policy
 from tests.each import each
 from tests.patience import PATIENCE_S
 from tests.unit.google.answering import Token, well
@@ -52,7 +52,7 @@ def test_a_write_that_would_do_it_twice_is_not_repeated_after_a_bad_body(serve):
     server = serve(lambda _: (200, b"<html>", {}))
     access = GoogleClient(project="p", credentials=Token(), sleep=lambda _: None)
     with pytest.raises(UnclearError):
-        access.post(server.url, action="make it", json={}, policy=QUEUE)
+        access.post(server.url, action="make it", json={}, policy=CREATE)
     assert len(server.requests) == 1
 
 
@@ -60,7 +60,7 @@ def test_a_write_that_would_do_it_twice_is_repeated_where_it_was_clearly_refused
     answers = iter([(429, b"{}", {}), (200, b"{}", {})])
     server = serve(lambda _: next(answers))
     access = GoogleClient(project="p", credentials=Token(), sleep=lambda _: None)
-    assert access.post(server.url, action="make it", json={}, policy=QUEUE) == {}
+    assert access.post(server.url, action="make it", json={}, policy=CREATE) == {}
 
 
 def test_who_waits_is_told_why_once_a_minute_however_many_calls_fail(caplog):
