@@ -314,8 +314,8 @@ FAULTS = (
     Plant(
         name="what a list of VMs lacks is gone",
         file="gputrain/backends/compute/status.py",
-        text="            vm = self._calls.instance(vms.zone, name)\n            if vm is not None and _fits",
-        instead="            vm = None\n            if vm is not None and _fits",
+        text="            vm = self._calls.instance(vms.zone, name)\n",
+        instead="            vm = None\n",
         caught_by=(
             "tests/unit/compute/test_compute_attempts.py::test_what_lists_lack_is_asked_for_by_its_name",
         ),

@@ -27,9 +27,8 @@ PLANTS = (
           text="    if lost_for_s >= may_take_s:\n",
           instead="    if lost_for_s >= 0:\n"),
     Plant(name="what a list lacks is gone", file="gputrain/backends/compute/status.py",
-          text="            vm = self._calls.instance(vms.zone, name)\n"
-               "            if vm is not None and _fits",
-          instead="            vm = None\n            if vm is not None and _fits"),
+          text="            vm = self._calls.instance(vms.zone, name)\n",
+          instead="            vm = None\n"),
     Plant(name="a cancel that is not written down", file="gputrain/orchestration/look.py",
           text="            stored = context.jobs.swap(record, stored.version)\n"
                "            if record.backend",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -126,4 +127,6 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     def ssh_command(self, record: JobRecord, node_rank: int = 0) -> str:
         """As of `Backend`, through Identity-Aware Proxy."""
-        return AttemptVms.of(record.job_id, record.current).ssh_command(self._settings.project, node_rank)
+        vms = AttemptVms.of(record.job_id, record.current)
+        words = ["gcloud", "compute", "ssh", vms.names[node_rank], "--project", self._settings.project]
+        return shlex.join([*words, "--zone", vms.zone, "--tunnel-through-iap"])

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -113,11 +112,6 @@ class AttemptVms:
     def are_of(self, vm: Mapping[str, Any]) -> bool:
         """Whether a VM was made for this attempt, by its name and its label."""
         return vm.get("name") in self.names and (vm.get("labels") or {}).get(LABEL_ATTEMPT) == self.attempt
-
-    def ssh_command(self, project: str, node_rank: int) -> str:
-        """The command with which a person gets to a VM, through Identity-Aware Proxy."""
-        words = ["gcloud", "compute", "ssh", self.names[node_rank], "--project", project]
-        return shlex.join([*words, "--zone", self.zone, "--tunnel-through-iap"])
 
 
 def draft(

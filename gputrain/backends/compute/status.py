@@ -21,7 +21,7 @@ from gputrain.backends.compute.flex_queue import FlexQueue, is_late, queue_ended
 from gputrain.backends.compute.request import AttemptVms
 from gputrain.backends.run_reports import Reports, RunReports, times
 from gputrain.errors import GputrainError, TransientError
-from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER
+from gputrain.google import LABEL_OWNER
 from gputrain.google.cache import Cache, Recent
 from gputrain.google.forms import Json
 from gputrain.jobstore import JobRecord, Launch, Wanted
@@ -129,7 +129,7 @@ class Looks:
         """An attempt of which something has not come yet, or is gone, halted or at its end."""
         for name in (name for name in vms.names if name not in there):
             vm = self._calls.instance(vms.zone, name)
-            if vm is not None and _fits(vms, vm):
+            if vm is not None and vms.are_of(vm):
                 there[name] = vm
         is_placed, request = True, None
         if vms.is_queued and len(there) < len(vms.names):
@@ -230,14 +230,9 @@ def _unseen(error: GputrainError) -> Status:
     return Status(detail=": ".join(filter(None, (error.what, error.why))))
 
 
-def _fits(vms: AttemptVms, vm: Json) -> bool:
-    """Whether a VM of such a name is the attempt's; a label that somebody has taken away says nothing."""
-    return bool((vm.get("labels") or {}).get(LABEL_ATTEMPT, vms.attempt) == vms.attempt)
-
-
 def _shown(vms: AttemptVms, listed: Mapping[tuple[str, str], Json]) -> dict[str, Json]:
     found = ((name, listed.get((vms.zone, name))) for name in vms.names)
-    return {name: vm for name, vm in found if vm is not None and _fits(vms, vm)}
+    return {name: vm for name, vm in found if vm is not None and vms.are_of(vm)}
 
 
 def _by_name(found: Iterable[Json], zone: str = "") -> dict[tuple[str, str], Json]:

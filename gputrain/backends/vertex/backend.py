@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 from gputrain.backends.base import Bundle, LogPage, Request
@@ -13,7 +12,6 @@ from gputrain.backends.vertex import logs, offers, preflight
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.request import custom_job, image_of, to_gcloud
 from gputrain.backends.vertex.settings import NfsMount, ReductionServer, VertexSettings
-from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
 from gputrain.google import Api
@@ -134,27 +132,18 @@ class VertexAI(GoogleBackend[VertexSettings]):
             if not is_empty or not self._run_logs(record).is_over:
                 return page
             cursor = ""
-        seen = self._job_of(record)
+        resource = self._jobs.resource_of(record.current)
         is_continued = logs.is_continued(cursor)
-        if seen is None or not (
-            record.has_ended or self._reads.take(record.job_id, is_continued=is_continued)
-        ):
+        may_read = record.has_ended or self._reads.take(record.job_id, is_continued=is_continued)
+        if not resource or not may_read:
             return LogPage(lines=(), cursor=cursor)
-        return logs.read(self._access, seen, cursor)
+        return logs.read(self._access, resource, record.current.at, cursor)
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
         if not self._is_as_it_is(record):
             return super().cursor_near_end(record, lines)
-        seen = self._job_of(record)
-        return "" if seen is None else logs.near_end(self._access, seen, lines)
+        resource = self._jobs.resource_of(record.current)
+        return logs.near_end(self._access, resource, lines) if resource else ""
 
     def _is_as_it_is(self, record: JobRecord) -> bool:
         return record.training_spec.runs_image
-
-    def _job_of(self, record: JobRecord) -> SeenJob | None:
-        """The job whose lines are wanted, without a look at it; None before there is one."""
-        resource = self._jobs.resource_of(record.current)
-        if not resource:
-            return None
-        asked_at = datetime.fromtimestamp(record.current.at, timezone.utc) - logs.CLOCKS_OFF
-        return SeenJob(resource=resource, job_id=record.job_id, state="", created_at=asked_at)

@@ -15,7 +15,6 @@ from typing import Any
 
 from gputrain.backends.agent_reports import whole
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.vertex.states import SeenJob
 from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient, filter_text
 from gputrain.google.errors import ErrorDetails, classify
@@ -47,19 +46,17 @@ CLOCKS_OFF = timedelta(days=1)
 _TASK = re.compile(r"workerpool([01])-(\d+)")
 
 
-def read(access: GoogleClient, seen: SeenJob, cursor: str) -> LogPage:
-    """Lines since ``cursor``.
+def read(access: GoogleClient, resource: str, asked_at: float, cursor: str) -> LogPage:
+    """Lines of a job since ``cursor``, or since it was asked for.
 
     Raises:
         SpecError: the cursor is not one of this log.
         AccessError, TransientError: as Cloud Logging answers.
     """
     since, known, token = _read_cursor(cursor)
-    start = since or seen.created_at
-    wanted = _filter(seen)
-    if start is not None:
-        wanted += f' AND receiveTimestamp>="{start.isoformat()}"'
-        wanted += f' AND timestamp>="{(start - CLOCKS_OFF).isoformat()}"'  # by which they are found quickly
+    start = since or datetime.fromtimestamp(asked_at, timezone.utc) - CLOCKS_OFF
+    wanted = f'{_filter(resource)} AND receiveTimestamp>="{start.isoformat()}"'
+    wanted += f' AND timestamp>="{(start - CLOCKS_OFF).isoformat()}"'  # by which they are found quickly
     fresh: list[Mapping[str, Any]] = []
     reached = ""
     for _ in range(MOST_PAGES):
@@ -78,34 +75,34 @@ def read(access: GoogleClient, seen: SeenJob, cursor: str) -> LogPage:
     return LogPage(lines=tuple(map(_line, fresh)), cursor=cursor, has_more=bool(token))
 
 
-def near_end(access: GoogleClient, seen: SeenJob, lines: int) -> str:
+def near_end(access: GoogleClient, resource: str, lines: int) -> str:
     """The cursor from the last so many lines on; empty where one answer cannot hold so many."""
     if not 0 < lines <= PAGE_SIZE:
         return ""
-    entries = _entries(access, _filter(seen), "timestamp desc", lines, "").get("entries") or []
+    entries = _entries(access, _filter(resource), "timestamp desc", lines, "").get("entries") or []
     if len(entries) < lines:
         return ""
     since = min(_parse(_received(entry)) for entry in entries)
     return json.dumps({"since": since.isoformat(), "known": {}, "page": ""})
 
 
-def are_empty(access: GoogleClient, seen: SeenJob) -> bool:
+def are_empty(access: GoogleClient, resource: str) -> bool:
     """True where not a single line of the job's replicas came; the service writes a few of its own."""
-    wanted = f'{_filter(seen)} AND resource.labels.task_name!="service"'
+    wanted = f'{_filter(resource)} AND resource.labels.task_name!="service"'
     return not _entries(access, wanted, "timestamp asc", 1, "").get("entries")
 
 
-def of_service(access: GoogleClient, seen: SeenJob) -> str:
+def of_service(access: GoogleClient, resource: str) -> str:
     """What Vertex AI itself wrote of the job last, a refusal before the steps it goes through; or nothing."""
-    wanted = f'{_filter(seen)} AND resource.labels.task_name="service"'
+    wanted = f'{_filter(resource)} AND resource.labels.task_name="service"'
     entries = _entries(access, wanted, "timestamp desc", FEW, "").get("entries") or []
     said = [_line(entry).message for entry in entries]
     refusals = (one for one in said if classify(ErrorDetails(message=one)))
     return next(refusals, said[0] if said else "")
 
 
-def _filter(seen: SeenJob) -> str:
-    return f'resource.type="ml_job" AND resource.labels.job_id={filter_text(seen.number)}'
+def _filter(resource: str) -> str:
+    return f'resource.type="ml_job" AND resource.labels.job_id={filter_text(resource.rpartition("/")[2])}'
 
 
 def _entries(access: GoogleClient, wanted: str, order: str, size: int, token: str) -> dict[str, Any]:
@@ -167,17 +164,16 @@ def _received(entry: Mapping[str, Any]) -> str:
     return str(entry.get("receiveTimestamp") or entry["timestamp"])
 
 
-def _write_cursor(start: datetime | None, known: Mapping[str, Known], token: str, reached: str) -> str:
+def _write_cursor(start: datetime, known: Mapping[str, Known], token: str, reached: str) -> str:
     """Where to continue. Pages that are left keep their filter, so its start moves after they are read.
 
     Entries come in the order of time, so those long before the one that was reached come no more.
     """
     newest = max((_parse(received) for _, received in known.values()), default=start)
-    assert newest is not None
-    recent = max(newest - OVERLAP, start or newest - OVERLAP)
+    recent = max(newest - OVERLAP, start)
     late = _parse(reached) - OVERLAP if token and reached else datetime.max.replace(tzinfo=timezone.utc)
     kept = {mark: at for mark, at in known.items() if _parse(at[1]) >= recent or _parse(at[0]) >= late}
-    since = start if token and start is not None else recent
+    since = start if token else recent
     return json.dumps({"since": since.isoformat(), "known": kept, "page": token})
 
 

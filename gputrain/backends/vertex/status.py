@@ -218,7 +218,7 @@ class Looks:
             nodes = record.training_spec.num_nodes
             reports = self._reports.read_all(record.job_id, record.current.id, nodes)
             documents = [one.agent.result for _, one in sorted(reports.items()) if one.agent.result]
-            is_empty = seen.started_at and not reports and logs.are_empty(self._jobs.access, seen)
+            is_empty = seen.started_at and not reports and logs.are_empty(self._jobs.access, seen.resource)
         except AccessError as error:
             return [], f"its logs could not be read: {error.what}. {error.fix}"
         return documents, NO_LOGS if is_empty else ""
@@ -252,7 +252,7 @@ class Reasons:
         again_s = max(READ_AGAIN_S, READ_S * len(self._waits))  # each of those that wait has its turn
         if waited_s >= PATIENCE_S and not 0 <= now - read_at < again_s and self._turns.take("service"):
             with contextlib.suppress(AccessError, TransientError):  # without the right to read logs
-                reason = logs.of_service(self._access, seen)
+                reason = logs.of_service(self._access, seen.resource)
             read_at = now
         self._waits.put(seen.resource, (since, read_at, reason))
         return attrs.evolve(status, detail=f"{status.detail}: {reason}") if reason else status
