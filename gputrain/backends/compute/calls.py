@@ -32,7 +32,6 @@ from gputrain.google import (
     GoogleClient,
     Listing,
     MissingError,
-    UnclearError,
     most_severe,
     operation_error,
     to_error,
@@ -101,10 +100,6 @@ class Calls:
         def call() -> Json:
             answer = getattr(client, method)(request=dict(request), timeout=WRITE.call_s, retry=None)
             found: Json = MessageToDict(type(answer).pb(answer))
-            if "name" not in found:
-                raise UnclearError(
-                    f"{action}: the answer is no operation", fix="look whether a proxy answers"
-                )
             return found
 
         return self.access.tried(call, action=action, policy=policy, place=str(asked.get("zone", "")))

@@ -61,7 +61,6 @@ CODE_KEY = "gputrain-code"
 
 _startup = cache(zipapp.startup)
 
-SCHEMA = 1
 JOIN_S = 600
 """How long nodes may take to meet beyond the wait for the driver: images come, requirements are installed.
 
@@ -315,7 +314,6 @@ def _document(
     if spec.runs_image:
         own = {"entrypoint": list(spec.entrypoint or ()), "args": list(spec.args)}
     return {
-        "schema": SCHEMA,
         "job_id": job_id,
         "attempt": attempt.id,
         "names": list(attempt.names),

@@ -39,7 +39,6 @@ _REQUIRED = MAIN.format("gputrain.keeper.packages")
 _ENVIRONMENTS = ".packages"
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 
-SCHEMA = 1
 GPU_LOCKS = "/tmp/gputrain-gpus"  # noqa: S108  # of all users of the machine; files are opened with O_NOFOLLOW
 LOOPBACK = "lo"
 """The interface of 127.0.0.1 on Linux; macOS calls it lo0."""
@@ -70,10 +69,8 @@ def order(
     folders = {field: getattr(spec, field) or os.path.join(folder, name) for field, name in LAYOUT.items()}
     gpus = {"uuids": list(uuids), "per_node": int(candidate.gpu_count), "locks": locks}
     return {
-        "schema": SCHEMA,
         "job_id": job_id,
         "attempt": attempt,
-        "title": spec.title,
         "location": bundle.location,
         "nodes": [
             {"node_rank": rank, "argv": ["--", *bundle.argv], "env": {**env, **_own(job_id, rank)}}
@@ -85,7 +82,6 @@ def order(
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
         "max_wait_s": int(spec.longest_queue.total_seconds()),
         "max_restarts": spec.max_restarts,
-        "labels": dict(spec.labels),
     }
 
 

@@ -79,11 +79,10 @@ class JobService:
         body, library = request.body["customJob"], _library()
         job = value_of(library.CustomJob, body, of="customJobs", library="google-cloud-aiplatform")
         client = self.access.client(library.JobServiceClient, self.access.url(Api.AIPLATFORM, region=region))
-        parent = f"projects/{self.access.project}/locations/{region}"
+        asked = {"parent": request.body["parent"], "custom_job": job}
 
         def create() -> str:
-            made = client.create_custom_job(parent=parent, custom_job=job, timeout=CREATE.call_s, retry=None)
-            return str(made.name)
+            return str(client.create_custom_job(**asked, timeout=CREATE.call_s, retry=None).name)
 
         if self._unanswered.get(attempt_id):
             if found := self._by_label(region, attempt_id):
