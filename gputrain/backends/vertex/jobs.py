@@ -3,9 +3,9 @@
 Google's own client makes jobs; all else is REST, which reads of a job only what is looked at
 (docs/design/decisions/0012-the-official-client-writes-rest-lists.md).
 
-Vertex AI has no request ids. A create whose answer was lost is looked for once; what a list does not show yet
-comes later, finds in the job's record whether it is still wanted, and by the attempt's claim whether it is
-the only one.
+Vertex AI has no request ids. What a create without an answer made is looked for before it is sent again; what
+no list shows yet comes later, finds in the job's record whether it is still wanted, and by its attempt's
+claim whether it is the only one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gputrain.backends.vertex.offers import NAME
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import ENDED, SeenJob, state_of
 from gputrain.catalog import Service
-from gputrain.errors import GputrainError, RequestError, TransientError
+from gputrain.errors import RequestError, TransientError
 from gputrain.google import (
     LABEL_ATTEMPT,
     LABEL_JOB,
@@ -69,10 +69,10 @@ class JobService:
     """Attempts whose creates got no answer here: they are looked for before they are made again."""
 
     def launch(self, request: Request) -> str:
-        """Make the job, or find it where an answer was lost; its resource name.
+        """Make the job, or find it where an answer to this process was lost; its resource name.
 
         Raises:
-            UnclearError: no answer came, and no list shows a job of the attempt.
+            UnclearError: no answer came, or no list shows what was made before.
             CapacityError, AccessError, RequestError: as Vertex AI answers.
         """
         region, attempt_id = request.candidate.place, request.attempt.id
@@ -95,9 +95,6 @@ class JobService:
             return self.access.tried(create, action=action, policy=CREATE, place=region)
         except UnclearError:
             self._unanswered.put(attempt_id, True)
-            with contextlib.suppress(GputrainError):  # of the look: no answer to what was asked
-                if found := self._by_label(region, attempt_id):
-                    return found[0].resource
             raise
 
     def look(self, resource: str) -> SeenJob:
