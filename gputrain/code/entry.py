@@ -288,13 +288,9 @@ def _script(spec: TrainingSpec, folder: str) -> str:
 
 
 def _parsed(path: str) -> list[ast.stmt]:
-    """The statements of a script; none where it is nested deeper than the parser goes."""
     with open(path, "rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            return ast.parse(file.read()).body
-        except (MemoryError, RecursionError):
-            return []
+        return ast.parse(file.read()).body
 
 
 def _module(spec: TrainingSpec, folder: str, installed: bool) -> str:

@@ -78,13 +78,12 @@ def access_token() -> str:
     return str(json.loads(metadata("service-accounts/default/token"))["access_token"])
 
 
-def call(method: str, url: str, body: Any = None, accept: Any = (), headers: Any = ()) -> Any:
+def call(method: str, url: str, body: Any = None, accept: Any = ()) -> Any:
     """What Google answers, as bytes; None for a status in ``accept``. Raises CallFailed."""
 
     def once() -> Any:
         sent = {"Authorization": "Bearer " + access_token(), "Content-Type": "application/octet-stream"}
-        data = body() if callable(body) else body
-        request = urllib.request.Request(url, data=data, headers={**sent, **dict(headers)}, method=method)
+        request = urllib.request.Request(url, data=body, headers=sent, method=method)
         with OPENER.open(request, timeout=TIMEOUT_S) as reply:
             return reply.read()
 
@@ -124,14 +123,14 @@ class Bucket:
     def __init__(self, storage: str, name: str) -> None:
         self._storage, self._name = storage, name
 
-    def put(self, name: str, body: Any, if_generation: str = "", headers: Any = ()) -> Any:
+    def put(self, name: str, body: Any, if_generation: str = "") -> Any:
         """Write an object over one of a generation, or over none (``"0"``); its own generation, or None where
         another one is there."""
         query = {"uploadType": "media", "name": name, "fields": "generation"}
         if if_generation:
             query["ifGenerationMatch"] = if_generation
         url = f"{self._storage}/upload/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
-        answer = call("POST", url, body, accept=(412,) if if_generation else (), headers=headers)
+        answer = call("POST", url, body, accept=(412,) if if_generation else ())
         return None if answer is None else json.loads(answer)["generation"]
 
     def get(self, name: str) -> Any:

@@ -38,12 +38,11 @@ _TRACEBACK = b"Traceback (most recent call last):"
 class LogForwarder:
     """Everything that the agent writes to stdout goes through here, in whole lines."""
 
-    def __init__(self, log_format: str, log_dir: str, node_rank: int, out: int = 1) -> None:
+    def __init__(self, log_format: str, log_dir: str, node_rank: int) -> None:
         self._is_json = log_format == "json"
         self._log_dir = log_dir
         self._node_rank = node_rank
-        self._out = out
-        os.set_blocking(out, True)
+        os.set_blocking(1, True)
         self._selector = selectors.DefaultSelector()
         self._wake, self._waker = os.pipe()
         for end in (self._wake, self._waker):
@@ -180,7 +179,7 @@ class LogForwarder:
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self._out, view) :]
+                view = view[os.write(1, view) :]
         except OSError:  # a full disk, or a closed pipe
             self.lost_lines += bytes(view).count(b"\n")
 

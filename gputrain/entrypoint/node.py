@@ -14,18 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import contract, host, launcher, notices, processes, result, stacks
-from .failures import (
-    UNASKED,
-    Ends,
-    conclusion,
-    describe,
-    first_cause,
-    job_result,
-    lost_node,
-    lost_nodes,
-    node_cause,
-)  # fmt: skip
+from . import contract, failures, host, launcher, notices, processes, result, stacks
 from .hang import Silence
 from .logs import LogForwarder
 from .network import Meeting, NetWatch, free_port, loopback, numeric, own_address
@@ -125,8 +114,8 @@ class Node:
         except Exception as error:  # noqa: BLE001  # the top of the supervisor, see above
             self._logs.say(traceback.format_exc(), "ERROR")
             message = f"the supervisor itself failed: {error!r}"
-            cause = node_cause(contract.REFUSED, self._rank, socket.gethostname(), message)
-            self._result = job_result(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None)
+            cause = failures.node_cause(contract.REFUSED, self._rank, socket.gethostname(), message)
+            self._result = failures.job_result(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None)
             self._workers.kill()
         return self._leave()
 
@@ -197,18 +186,18 @@ class Node:
             cause.update(traceback=stacks.as_sent(cause[contract.C_TRACEBACK] or "", self._options) or None)
             self._note_cause(cause, at)
         elif self._peers.stop is None:
-            self._ask_to_stop(UNASKED, is_agreed=True)
+            self._ask_to_stop(failures.UNASKED, is_agreed=True)
 
     def _note_fault(self, why: str) -> None:
         """The driver says that a GPU has failed: what ranks say is the effect of it."""
         if why and contract.GPU_FAULT not in [end["cause"]["kind"] for end in self._own["ends"]]:
-            cause = node_cause(contract.GPU_FAULT, self._rank, socket.gethostname(), why)
+            cause = failures.node_cause(contract.GPU_FAULT, self._rank, socket.gethostname(), why)
             self._note_cause(cause, time.time())
 
     def _look_for_gpus(self) -> None:
         why = self._gpu_check.look([rank.pid for rank in self._workers.ranks if rank.is_running])
         if why and not self._own["ends"]:
-            cause = node_cause(contract.REFUSED, self._rank, socket.gethostname(), why)
+            cause = failures.node_cause(contract.REFUSED, self._rank, socket.gethostname(), why)
             self._note_cause({**cause, "exit_code": contract.BAD_ENVIRONMENT}, time.time())
 
     def _note_cause(self, cause: Document, at: float) -> None:
@@ -245,7 +234,7 @@ class Node:
         stop = {"reason": reason, "node_rank": self._rank, "at": time.time(), "is_agreed": is_agreed}
         if self._go is None:
             asked = {"reason": reason, "node_rank": self._rank}
-            self._result = job_result(contract.STATE_STOPPED, contract.STOPPED, None, asked)
+            self._result = failures.job_result(contract.STATE_STOPPED, contract.STOPPED, None, asked)
             self._peers.leave_before_the_start(self._result)
         elif is_agreed or not all(one["is_final"] for one in self._results().values()):
             self._peers.ask_to_stop(stop)
@@ -300,17 +289,17 @@ class Node:
         """End this node's ranks where one has failed anywhere; conclude once all nodes' ranks have ended."""
         now, results = time.monotonic(), self._results()
         self._look_for_lost(results)
-        ends = Ends(results, self._peers.stop)
+        ends = failures.Ends(results, self._peers.stop)
         for one in (*ends.failures, *ends.left, *ends.unsaved):
             key = (one.cause["kind"], one.cause["node_rank"], one.cause["rank"])
             if key not in self._heard:
                 self._ended_at = now  # a sign of life of the others: they may have their own end before them
             one.heard_at = self._heard.setdefault(key, now)
-        lost = lost_nodes(results)
+        lost = failures.lost_nodes(results)
         is_over = all(one["is_final"] or rank in lost for rank, one in results.items())
         decides_at = min((one.decides_at for one in ends.failures), default=_NEVER)
         if self._cause is None and ends.failures and (is_over or now >= decides_at):
-            self._abort(first_cause(ends.failures, ends.left))
+            self._abort(failures.first_cause(ends.failures, ends.left))
         self._look_for_hang(now, results, ends)
         have_reported = all(one["is_final"] or one["standings"] is not None for one in results.values())
         if self._hang_by != _NEVER and (have_reported or now >= self._hang_by):
@@ -322,11 +311,11 @@ class Node:
             is_over = True
         if is_over and self._own["is_final"]:
             timeout, name_of = self._options.hang_timeout, self._cluster.name_of
-            self._result = conclusion(self._results(), self._peers.stop, timeout, name_of)
+            self._result = failures.conclusion(self._results(), self._peers.stop, timeout, name_of)
 
     def _abort(self, cause: Document) -> None:
         self._cause = cause
-        self._logs.say("\n".join(describe(cause)), "ERROR")
+        self._logs.say("\n".join(failures.describe(cause)), "ERROR")
         self._end_ranks("abort", min(ABORT_GRACE_S, self._options.grace))
 
     def _look_for_lost(self, results: dict[int, Document]) -> None:
@@ -340,10 +329,12 @@ class Node:
     def _note_lost(self, rank: int, silent_s: float) -> None:
         self._lost.add(rank)
         assert self._go
-        cause = lost_node(rank, self._go["nodes"][rank]["host"], self._cluster.name_of(rank), round(silent_s))
+        cause = failures.lost_node(
+            rank, self._go["nodes"][rank]["host"], self._cluster.name_of(rank), round(silent_s)
+        )
         self._note_cause(cause, time.time())
 
-    def _look_for_hang(self, now: float, results: dict[int, Document], ends: Ends) -> None:
+    def _look_for_hang(self, now: float, results: dict[int, Document], ends: failures.Ends) -> None:
         """The first node: end a job of which all nodes that run are silent."""
         quiet = {**self._peers.quiet, self._rank: self._is_quiet}
         running = [rank for rank, one in results.items() if not one["is_final"]]
@@ -378,7 +369,7 @@ class Node:
             self._logs.say(f"the node's end was not whole: {error!r}", "ERROR")
         document = self._document()
         if self._cause is None and document[contract.R_CAUSE]:
-            self._logs.say("\n".join(describe(document[contract.R_CAUSE])), "ERROR")
+            self._logs.say("\n".join(failures.describe(document[contract.R_CAUSE])), "ERROR")
         if self._options.result_dir:
             try:
                 result.write(document, self._options.result_dir)

@@ -59,7 +59,8 @@ def main() -> None:
         error.__traceback__ = trace or error.__traceback__
         del trace  # which holds the open files of its frames
         _record(error, "".join(traceback.format_exception(type(error), error, error.__traceback__)))
-        _show(error)
+        with contextlib.suppress(BaseException):  # of a hook of the script's
+            sys.excepthook(type(error), error, error.__traceback__)
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
     # Outside the handlers: a traceback that is still held holds the open files of its frames.
     with contextlib.suppress(ValueError):  # in another thread than the main one
@@ -115,15 +116,6 @@ def _code_of(leaving: SystemExit) -> int:
     with contextlib.suppress(BaseException):
         sys.stderr.write(f"{code}\n")
     return 1
-
-
-def _show(error: BaseException) -> None:
-    try:
-        sys.excepthook(type(error), error, error.__traceback__)
-    except BaseException:  # noqa: BLE001  # the rank is still to leave in order
-        with contextlib.suppress(Exception):
-            traceback.print_exc()
-            sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 def _record(error: BaseException, trace: str | None) -> None:

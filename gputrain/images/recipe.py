@@ -90,8 +90,6 @@ def _last_base(instructions: list[str]) -> str:
 def _read(path: str) -> str:
     full = os.path.expanduser(path)
     try:
-        if os.path.exists(full) and not os.path.isfile(full):  # to read a pipe would wait for its writer
-            raise _refusal("dockerfile", path, "a Dockerfile that can be read (it is no file)")
         with open(full, encoding="utf-8-sig") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:

@@ -10,47 +10,24 @@ import pytest
 from gputrain.backends.agent_reports import read
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
-from gputrain.entrypoint.cloud import Bucket, CallFailed
+from gputrain.entrypoint.cloud import CallFailed
 from gputrain.keeper import reports
-from gputrain.keeper.reports import NodeLog
 from gputrain.keeper.status import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
 from tests.patience import until
-from tests.support.records import OURS, Records
+from tests.support.records import OURS
 
-from .folders import opener, stop
+from .folders import opener
 
 HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
-FOLDER = f"jobs/bert/{OURS.attempt.id}/"
 ENDED = {"phase": "ended", "why": BOOT, "message": ""}
 
 
-class Node:
-    """The board of node 0 of a job, and the bucket as others see it."""
-
-    def __init__(self, cloud, home):
-        self.cloud, self.log, self.write = cloud, NodeLog(str(home), 0), Records(cloud).write
-        self.there = Bucket(cloud.endpoints.storage, "my-bucket")
-        self.job = {
-            "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/bert/",
-            "record": "records/bert.json", "attempt": OURS.attempt.id, "names": ["a"], "job_id": "bert",
-            "boot_wait_s": 900, "is_queued": False, "zone": "z",
-        }  # fmt: skip
-        self.board = reports.VmReports(self.job, 0, self.log)
-        self.write(OURS)
-
-    def read(self, name):
-        return self.there.get(FOLDER + name)
-
-
 @pytest.fixture
-def node(cloud, tmp_path, monkeypatch):
-    for name in ("FIRST_S", "EVERY_S", "TICK_S"):
-        monkeypatch.setattr(reports, name, 0.05)
-    node = Node(cloud, tmp_path)
-    yield node
-    stop(node.board)
+def node(node):
+    node.write(OURS)
+    return node
 
 
 def test_an_answer_that_is_none_of_storages_ends_no_board(node):
@@ -182,7 +159,7 @@ def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(
 
 def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):
     node.board._job["names"] += ["b", "c"]
-    node.there.put(FOLDER + "status-0.json", b"{}")
+    node.there.put(node.folder + "status-0.json", b"{}")
     node.cloud.fail("compute.instances.delete", faults.server_error(403), times=1)
     job = {"compute": node.cloud.endpoints.compute, "project": "my-project", "zone": "us-central1-a"}
     remove_silent(SimpleNamespace(job=job, name="a", reports=node.board, log=node.log))

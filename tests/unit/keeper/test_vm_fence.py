@@ -5,67 +5,38 @@ from types import SimpleNamespace
 
 import pytest
 
-from gputrain.entrypoint.cloud import Bucket
-from gputrain.keeper import fence, reports
 from gputrain.keeper.keeper import ASK, KILL, NOTHING, Failed, Rules, Stopped
-from gputrain.keeper.reports import NodeLog
 from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN, SUPERSEDED
 from gputrain.keeper.vm import Vm
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from tests.each import each
 from tests.patience import until
-from tests.support.records import OTHER, OURS, Records
-
-from .folders import stop
+from tests.support.records import OTHER, OURS
 
 DENIED = Refuse(error=ApiError(403, "vm@p does not have storage.objects.get access", reason="forbidden"))
 
 
-class Node:
-    """A VM before its ranks run, with its board; and the job's record as a client writes it."""
-
-    def __init__(self, cloud, home):
-        self.write = Records(cloud).write
-        self.there = Bucket(cloud.endpoints.storage, "my-bucket")
-        self.log = NodeLog(str(home), 0)
-        self.job = {
-            "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/bert/",
-            "record": "records/bert.json", "attempt": "k3x9q2ab", "names": ["a", "b"], "job_id": "bert",
-            "boot_wait_s": 900, "is_queued": False,
-        }  # fmt: skip
-        self.board = reports.VmReports(self.job, 0, self.log)
-        self.keeper = SimpleNamespace(rules=Rules(float("inf"), "", 5.0), sleep=lambda _: None)
-
-    def boot(self):
-        vm = Vm.__new__(Vm)
-        vm.job, vm.reports = self.job, self.board
-        vm._pass(self.keeper)
-
-    def names(self):
-        return {name.rpartition("/")[2] for name in self.there.list("jobs/bert/k3x9q2ab/")}
-
-
 @pytest.fixture
-def node(cloud, tmp_path, monkeypatch, at_once):
-    for name in ("FIRST_S", "EVERY_S", "TICK_S"):
-        monkeypatch.setattr(reports, name, 0.02)
-    for name in ("DENIED_FOR_S", "SILENT_FOR_S"):
-        monkeypatch.setattr(fence, name, 0.0)
-    node = Node(cloud, tmp_path)
-    yield node
-    stop(node.board)
+def keeper():
+    return SimpleNamespace(rules=Rules(float("inf"), "", 5.0), sleep=lambda _: None)
+
+
+def boot(node, keeper):
+    vm = Vm.__new__(Vm)
+    vm.job, vm.reports = node.job, node.board
+    vm._pass(keeper)
 
 
 @each(("record", "stop"), [
     (None, SUPERSEDED), (OURS.cancel(), CANCELLED), (OTHER, SUPERSEDED), (OTHER.cancel(), SUPERSEDED)
 ])  # fmt: skip
-def test_a_vm_that_may_not_train_leaves_before_it_begins(record, stop, node):
+def test_a_vm_that_may_not_train_leaves_before_it_begins(record, stop, node, keeper):
     if record:
         node.write(record)
     with pytest.raises(Stopped):
-        node.boot()
-    assert node.keeper.rules.stop == stop
+        boot(node, keeper)
+    assert keeper.rules.stop == stop
     assert not node.names()
 
 
@@ -73,11 +44,11 @@ def test_a_vm_that_may_not_train_leaves_before_it_begins(record, stop, node):
     (DENIED, r"403.*storage.objects.get access.*roles/storage.objectViewer"),
     (DropBeforeCommit(), r"cannot call .*Private Google Access"),
 ])  # fmt: skip
-def test_a_vm_that_cannot_read_the_record_ends_and_names_what_it_lacks(fault, named, node, cloud):
+def test_a_vm_that_cannot_read_the_record_ends_and_names_what_it_lacks(fault, named, node, cloud, keeper):
     node.write(OURS)
     order = cloud.fail("storage.objects.get", fault, times=None)
     with pytest.raises(Failed, match=named) as failed:
-        node.boot()
+        boot(node, keeper)
     order.cancel()
     assert failed.value.why == BOOT
 
@@ -110,7 +81,7 @@ def test_of_a_superseded_vm_the_bucket_gets_its_end_alone(node):
     node.board.show({"phase": "stopping"})
     node.board.last({"phase": "ended", "why": SUPERSEDED, "message": ""})
     assert node.names() == {"status-0.json"}
-    assert json.loads(node.there.get("jobs/bert/k3x9q2ab/status-0.json"))["phase"] == "ended"
+    assert json.loads(node.read("status-0.json"))["phase"] == "ended"
 
 
 @each("before", ["", CANCELLED, SHUTDOWN])
