@@ -96,8 +96,6 @@ def test_a_rank_that_raises_is_told_with_its_own_traceback(cluster):
         ("sys.exit(7)", 7, "exit"),
         ("sys.exit('no data')", 1, "exit"),
         ("sys.exit(10**30)", 255, "exit"),
-        ("sys.exit(2**64)", 255, "exit"),
-        ("sys.exit(-(2**63) - 1)", 255, "exit"),
         ("sys.exit(-1)", 255, "exit"),
         ("class Odd:\n    def __del__(self): raise ValueError('late')\nOdd()\nsys.exit(3)", 3, "exit"),
         ("os._exit(9)", 9, "exit"),
@@ -106,7 +104,11 @@ def test_a_rank_that_raises_is_told_with_its_own_traceback(cluster):
         ("os.abort()", 134, "signal"),
         ("raise KeyboardInterrupt", 130, "exception"),
         ("import torch_that_is_not_here", 1, "exception"),
-        ("while True: os.dup(1)", 1, "exception"),
+        (
+            "import ctypes\nctypes.CDLL('libgcc_s.so.1')\nwhile True: os.dup(1)",
+            1,
+            "exception",
+        ),  # as torch does
     ],
 )
 def test_the_agent_exits_as_the_first_failing_rank_did(cluster, ending, code, kind):
