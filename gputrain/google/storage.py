@@ -224,19 +224,6 @@ class Objects:
                 return written
             raise
 
-    def delete(self, name: str, *, if_generation: int | None = None) -> bool:
-        """Delete an object; False where it is another one by now, which stays."""
-        blob = self._bucket.blob(name)
-
-        def call() -> bool:
-            blob.delete(if_generation_match=if_generation, timeout=WRITE.call_s, retry=None)
-            return True
-
-        try:
-            return self._try("delete", name, call, WRITE, missing=True)
-        except PreconditionError:
-            return False
-
     def list(self, prefix: str, *, policy: Policy = READ) -> tuple[ObjectInfo, ...]:
         """The objects whose names begin so, by name."""
         bucket = self._bucket

@@ -139,13 +139,6 @@ class FolderStore(DocumentStore):
             write_whole(str(self._path(name)), json.dumps(header).encode() + b"\n" + content)
             return fresh
 
-    def delete(self, name: str, version: int) -> bool:
-        with self._locked(name) as there:
-            if there is not None and there.version != version:
-                return False
-            self._path(name).unlink(missing_ok=True)
-            return True
-
     def list(self, prefix: str) -> tuple[Version, ...]:
         """Files of another form are left out."""
         folder = self.root / os.path.dirname(prefix)

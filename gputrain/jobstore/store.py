@@ -17,7 +17,7 @@ from gputrain.google.storage import BucketPrefix, ObjectInfo, Objects, check_buc
 from gputrain.jobstore.record import JobRecord, from_json, to_json
 
 _SCHEME, _HERE = "gputrain://", "local"
-RECORDS, NOTES = "records", "notes"
+RECORDS = "records"
 LARGEST_BYTES = 32 << 20
 """Of a document; a larger one is not read."""
 PROVED_FOR_S = 300.0
@@ -129,10 +129,6 @@ class DocumentStore(abc.ABC):
         """
 
     @abc.abstractmethod
-    def delete(self, name: str, version: int) -> bool:
-        """Delete it; False where it is another version by now, which stays."""
-
-    @abc.abstractmethod
     def list(self, prefix: str) -> tuple[Version, ...]:
         """The documents whose names begin so, by name."""
 
@@ -170,9 +166,6 @@ class BucketStore(DocumentStore):
         except PreconditionError as error:
             raise Conflict.over(name) from error
         return self._version(written)
-
-    def delete(self, name: str, version: int) -> bool:
-        return self._objects.delete(self.bucket.object_name(name), if_generation=version)
 
     def list(self, prefix: str) -> tuple[Version, ...]:
         return tuple(self._version(one) for one in self._objects.list(self.bucket.object_name(prefix)))

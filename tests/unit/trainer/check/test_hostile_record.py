@@ -108,7 +108,7 @@ class Cloud:
         self.objects.write(self.name, content, if_generation=None)
 
     def check(self):
-        """Nothing of anybody else's is gone, nothing new is other than the settings say; then clear up."""
+        """Nothing of anybody else's is gone, nothing new is other than the settings say."""
         vms = self.cloud.compute.vms
         assert self.kept <= set(vms)
         for key, vm in list(vms.items()):
@@ -124,7 +124,6 @@ class Cloud:
             made = self.cloud.vertex.jobs.pop(number)
             assert "serviceAccount" not in made.document["jobSpec"]
             assert made.region == "us-central1"
-        self.objects.delete(f"jobs/{self.uri.rpartition('/')[2]}/cancel")
 
 
 def everything(ours, every_nth):
