@@ -3,8 +3,6 @@
 import contextlib
 import json
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -20,6 +18,7 @@ from gputrain.google.endpoints import Address, reach
 from gputrain.jobstore import Attempt, JobRecord, JobRef, Option, RecordError
 from tests import present
 from tests.each import each
+from tests.unit.google.answering import Server
 
 HOSTILE = (
     "http://evil.example", "http://10.0.0.9", "http://evil.example\\@127.0.0.1:1",
@@ -110,32 +109,18 @@ def served(*names, leads_away, code=307):
     """Servers of this machine, of which one redirects to ``elsewhere``; their ports, and who was asked."""
     asked = []
 
-    class Server(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append((self.server.name, self.headers.get("Authorization")))
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            is_away = self.server.name == leads_away
-            self.send_response(code if is_away else 200)
-            if is_away:
-                self.send_header("Location", f"http://127.0.0.1:{servers['elsewhere'].server_port}/")
-            body = json.dumps({"access_token": "canary"}).encode()
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def server(name):
+        def answer(request):
+            asked.append((name, request.headers.get("Authorization")))
+            headers = {"Location": f"{servers['elsewhere'].url}/"} if name == leads_away else {}
+            return code if headers else 200, json.dumps({"access_token": "canary"}).encode(), headers
 
-        do_POST = do_GET  # noqa: N815  # as the base class calls it
+        return Server(answer)
 
-        def log_message(self, *_):
-            pass
-
-    servers = {name: ThreadingHTTPServer(("127.0.0.1", 0), Server) for name in (*names, "elsewhere")}
-    for name, server in servers.items():
-        server.name = name
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield {name: server.server_port for name, server in servers.items()}, asked
-    for server in servers.values():
-        server.shutdown()
-        server.server_close()
+    servers = {name: server(name) for name in (*names, "elsewhere")}
+    yield {name: one.server.server_port for name, one in servers.items()}, asked
+    for one in servers.values():
+        one.close()
 
 
 @each("code", [301, 302, 303, 307, 308])

@@ -8,9 +8,7 @@ import logging
 import pickle
 import random
 import string
-import threading
 import traceback
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import attrs
 import pytest
@@ -21,6 +19,7 @@ from gputrain.cli import output
 from gputrain.errors import GputrainError
 from gputrain.google import Endpoints
 from gputrain.trainer import attach
+from tests.unit.google.answering import Server
 
 HEADS = {
     "ya29.": 60, "1//0": 60, "GOCSPX-": 28, "AIza": 35, "ghp_": 36, "github_pat_": 60, "glpat-": 20,
@@ -93,30 +92,17 @@ def echo():
     """A service that answers everything with an error, in which the credentials that came stand."""
     said = {"status": 403, "canary": ""}
 
-    class Echo(BaseHTTPRequestHandler):
-        def do_GET(self):
-            told = f"{self.headers.get('Authorization')} of {said['canary']} at {self.path}"
-            error = {"code": said["status"], "message": told, "status": "UNKNOWN"}
-            error["errors"] = [{"message": told, "reason": said["canary"]}]
-            error["details"] = [{"@type": "x", "token": said["canary"], "metadata": {"a": told}}]
-            body = json.dumps({"error": error}).encode()
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(said["status"])
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request):
+        told = f"{request.headers.get('Authorization')} of {said['canary']} at {request.path}"
+        error = {"code": said["status"], "message": told, "status": "UNKNOWN"}
+        error["errors"] = [{"message": told, "reason": said["canary"]}]
+        error["details"] = [{"@type": "x", "token": said["canary"], "metadata": {"a": told}}]
+        return said["status"], json.dumps({"error": error}).encode(), {}
 
-        def log_message(self, *_):
-            pass
-
-    for method in ("POST", "PUT", "PATCH", "DELETE"):
-        setattr(Echo, f"do_{method}", Echo.do_GET)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    said["url"] = f"http://127.0.0.1:{server.server_port}"
+    server = Server(answer)
+    said["url"] = server.url
     yield said
-    server.shutdown()
-    server.server_close()
+    server.close()
 
 
 @pytest.mark.parametrize("cloud", [ComputeEngine, VertexAI])

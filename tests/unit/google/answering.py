@@ -56,7 +56,7 @@ class Server:
                 except OSError:  # the client went away
                     self.close_connection = True
 
-            do_GET = do_POST = do_DELETE = answer  # noqa: N815  # http.server's names
+            do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  # http.server's names
 
             def log_message(self, *_):
                 pass

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from google.cloud.compute_v1 import ImagesClient
@@ -15,7 +14,7 @@ from gputrain.google.registry import resolve_digest
 from gputrain.retry import CREATE, LOOK, ONCE, READ, Policy
 from tests.each import each
 from tests.patience import PATIENCE_S
-from tests.unit.google.answering import Token, well
+from tests.unit.google.answering import Server, Token, well
 
 
 def by_its_client(access, server, policy=LOOK):
@@ -152,21 +151,14 @@ def registry():
     """A registry that knows one tag; `asked` holds the requests."""
     asked = []
 
-    class Registry(BaseHTTPRequestHandler):
-        def do_HEAD(self):
-            asked.append((self.path, self.headers["Authorization"], "index" in self.headers["Accept"]))
-            self.send_response(200 if self.path.endswith("/latest") else 404)
-            self.send_header("Docker-Content-Digest", DIGEST)
-            self.end_headers()
+    def answer(request):
+        headers = request.headers
+        asked.append((request.path, headers["Authorization"], "index" in headers["Accept"]))
+        return 200 if request.path.endswith("/latest") else 404, b"", {"Docker-Content-Digest": DIGEST}
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
+    server = Server(answer)
+    yield server.url, asked
+    server.close()
 
 
 def access(url):

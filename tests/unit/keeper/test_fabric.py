@@ -1,11 +1,9 @@
 """What a VM does for a plugin of NCCL, with a docker of the test and a metadata server that names ``lo``."""
 
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -15,6 +13,7 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.networking import document
 from gputrain.keeper import fabric
 from gputrain.keeper.keeper import Failed
+from tests.unit.google.answering import Server
 
 DOCKER = """#!{python}
 import json, os, pathlib, sys
@@ -47,30 +46,18 @@ class Hands:
         time.sleep(min(seconds, 0.01))
 
 
-class Metadata(http.server.BaseHTTPRequestHandler):
-    address = "127.0.0.1"
-
-    def do_GET(self):
-        is_token = "token" in self.path
-        told = json.dumps({"access_token": "t", "expires_in": 60}) if is_token else self.address
-        self.send_response(200)
-        self.send_header("Metadata-Flavor", "Google")
-        self.send_header("Content-Length", str(len(told)))
-        self.end_headers()
-        self.wfile.write(told.encode())
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(autouse=True)
 def metadata(monkeypatch):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.server_port}")
-    yield
-    server.shutdown()
-    server.server_close()
+    def answer(request):
+        is_token = "token" in request.path
+        told = json.dumps({"access_token": "t", "expires_in": 60}) if is_token else server.address
+        return 200, told.encode(), {}
+
+    server = Server(answer)
+    server.address = "127.0.0.1"
+    monkeypatch.setenv("GCE_METADATA_HOST", server.url.partition("//")[2])
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -142,8 +129,8 @@ def test_gib_asks_for_a_boot_image_that_sees_rdma(vm):
     assert not (vm / "calls").exists()
 
 
-def test_an_interface_that_does_not_come_up_is_told(vm, monkeypatch):
-    monkeypatch.setattr(Metadata, "address", "192.0.2.7")
+def test_an_interface_that_does_not_come_up_is_told(vm, metadata):
+    metadata.address = "192.0.2.7"
     with pytest.raises(Failed, match="5 of 5 network interfaces have no address"):
         fabric.prepare(Hands(), wanted(vm, "a3-highgpu-8g", "tcpx"), lambda *_: None)
 

@@ -1,10 +1,9 @@
 """What runs first in a container, run for real: python3 -c LOADER JSON, in an emulated cloud."""
 
 import base64
+import contextlib
 import json
 import os
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -15,6 +14,7 @@ from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from tests import shadows
 from tests.unit.code.containers import BUCKET, containers, told
+from tests.unit.google.answering import Server
 
 
 @pytest.fixture
@@ -101,34 +101,21 @@ def test_requirements_that_cannot_be_installed_say_what_pip_said(world, code, tm
 
 @pytest.fixture
 def secrets():
-    """Where a secret lies that the test chooses, and who asked for it."""
+    """Where a secret lies that the test chooses."""
 
-    class Secrets(BaseHTTPRequestHandler):
-        def do_GET(self):
-            server.asked.append(
-                (self.path, self.headers["Authorization"].startswith("Bearer emulator-token"))
-            )
-            body = json.dumps({"payload": {"data": base64.b64encode(server.value).decode()}}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(_request):
+        return 200, json.dumps({"payload": {"data": base64.b64encode(server.value).decode()}}).encode(), {}
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Secrets)
-    server.value, server.asked = b"hunter2", []
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    server = Server(answer)
+    server.value = b"hunter2"
     yield server
-    server.shutdown()
-    server.server_close()
+    server.close()
 
 
 def with_secret(world, code, secrets):
     return {
         **world.stage(code, b"import os; print('agent', len(os.environ['KEY']))"),
-        "secretmanager": f"http://127.0.0.1:{secrets.server_port}",
+        "secretmanager": secrets.url,
         "secrets": {"KEY": "secret://projects/p/secrets/s/versions/3"},
     }
 
@@ -136,7 +123,8 @@ def with_secret(world, code, secrets):
 def test_a_secret_is_read_by_its_reference_and_never_written(world, code, secrets):
     status, output = world.run(with_secret(world, code, secrets))
     assert (status, "agent 7" in output, "hunter2" in output) == (0, True, False)
-    assert secrets.asked == [("/v1/projects/p/secrets/s/versions/3:access", True)]
+    assert secrets.requests == ["/v1/projects/p/secrets/s/versions/3:access"]
+    assert secrets.tokens[0].startswith("Bearer emulator-token")
 
 
 @pytest.mark.parametrize("value", [b"\xff\xfe\x00key", b"hunter\x002"])
@@ -151,27 +139,11 @@ def test_a_secret_that_is_no_text_is_named_and_not_shown(world, code, secrets, v
 
 def test_the_metadata_server_is_asked_past_any_proxy(world, code):
     """A proxy would answer with its own machine's token."""
-    asked = []
-
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_error(418)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    proxy = f"http://127.0.0.1:{server.server_port}"
     storage = world.cloud.endpoints.storage.partition("//")[2]
-    env = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": storage, "NO_PROXY": storage}
-    try:
+    with contextlib.closing(Server(lambda _: (418, b"", {}))) as proxy:
+        env = {"http_proxy": proxy.url, "HTTP_PROXY": proxy.url, "no_proxy": storage, "NO_PROXY": storage}
         status, output = world.run(world.stage(code), CLOUD_ML_JOB_ID="7", **env)
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert (status, asked) == (0, []), output
+    assert (status, proxy.requests) == (0, []), output
 
 
 def test_what_may_pass_is_asked_again_and_what_may_not_is_told(world, code):
