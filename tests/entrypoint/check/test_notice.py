@@ -1,46 +1,30 @@
 """Compute Engine's notices: a preemption or host maintenance announced to one node stops all nodes."""
 
-import http.server
+import contextlib
 import threading
 import time
 
 import pytest
 
 from tests.entrypoint.check.test_stops import SAVES, all_up
+from tests.unit.google.answering import Server
 
 
-class Metadata(http.server.BaseHTTPRequestHandler):
+class Metadata(Server):
     """Compute Engine's metadata server, as far as notices go: answers at once, or when a value changes."""
 
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        key, _, query = self.path.removeprefix("/computeMetadata/v1/instance/").partition("?")
-        etag = dict(part.split("=") for part in query.split("&")).get("last_etag")
-        server = self.server
-        server.asked.append((key, etag, self.headers.get("Metadata-Flavor")))
-        with server.changed:
-            server.changed.wait_for(lambda: etag != server.etag(key) or server.closing, timeout=30)
-            body = server.values[key].encode()
-        self.send_response(200)
-        self.send_header("ETag", server.etag(key))
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
-class MetadataServer(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Metadata)
         self.values = {"preempted": "FALSE", "maintenance-event": "NONE"}
-        self.changed = threading.Condition()
-        self.asked = []
-        self.closing = False
+        self.changed, self.closing, self.asked = threading.Condition(), False, []
+        super().__init__(self.reply)
+
+    def reply(self, request):
+        key, _, query = request.path.removeprefix("/computeMetadata/v1/instance/").partition("?")
+        etag = dict(part.split("=") for part in query.split("&")).get("last_etag")
+        self.asked.append((key, etag, request.headers.get("Metadata-Flavor")))
+        with self.changed:
+            self.changed.wait_for(lambda: etag != self.etag(key) or self.closing, timeout=30)
+            return 200, self.values[key].encode(), {"ETag": self.etag(key)}
 
     def etag(self, key):
         return f"{hash(self.values[key]) & 0xFFFF:x}"
@@ -50,17 +34,17 @@ class MetadataServer(http.server.ThreadingHTTPServer):
             self.values[key] = value
             self.changed.notify_all()
 
+    def close(self):
+        with self.changed:
+            self.closing = True
+            self.changed.notify_all()
+        super().close()
+
 
 @pytest.fixture
 def metadata():
-    server = MetadataServer()
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield server
-    server.closing = True
-    with server.changed:
-        server.changed.notify_all()
-    server.shutdown()
-    server.server_close()
+    with contextlib.closing(Metadata()) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -73,7 +57,7 @@ def metadata():
 def test_a_notice_to_one_node_stops_all_nodes(cluster, until, metadata, key, value, reason):
     script = cluster.script(SAVES)
     proxies = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
-    host = f"127.0.0.1:{metadata.server_port}"
+    host = metadata.url.partition("//")[2]
     first = cluster.start(script, rank=0, nodes=2)
     second = cluster.start(script, rank=1, nodes=2, env={"GCE_METADATA_HOST": host, **proxies})
     until(all_up([first, second]), "the ranks' start")
@@ -89,7 +73,7 @@ def test_a_migration_of_the_machine_is_not_its_end(cluster, until, metadata):
     script = cluster.script(
         "print('up', flush=True)\nimport os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.02)"
     )
-    node = cluster.start(script, nproc=1, env={"GCE_METADATA_HOST": f"127.0.0.1:{metadata.server_port}"})
+    node = cluster.start(script, nproc=1, env={"GCE_METADATA_HOST": metadata.url.partition("//")[2]})
     until(all_up([node], 1), "the rank's start")
     until(lambda: len(metadata.asked) >= 4, "the long polls")
     metadata.set("maintenance-event", "MIGRATE_ON_HOST_MAINTENANCE")
