@@ -8,7 +8,7 @@ from functools import partial
 import attrs
 
 from gputrain.catalog import Service, Shape, image_faults
-from gputrain.doctor.permissions import QUOTAS, On, Permission, call, held_permissions, owner_of, permissions
+from gputrain.doctor.permissions import On, Permission, call, held_permissions, needs, owner_of, permissions
 from gputrain.doctor.report import Check, Checks, Probe, code, failed, ok, run_checks, unknown
 from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.google import Api, GoogleClient, MissingError
@@ -51,7 +51,7 @@ def check_project(
 
     Args:
         of: the APIs of the service.
-        needed: the permissions, `COMMON` among them.
+        needed: the permissions.
         home: the bucket, which must lie in ``region``.
         runs_as: the service account; empty where the service has its own.
         spec: whose code and secrets are checked as well.
@@ -62,7 +62,7 @@ def check_project(
     about = f"bucket gs://{name}" if name else "bucket"
     things = [
         apis(client, (*of, _STORAGE, _QUOTAS, *secrets)),
-        *permissions(client, (*needed, QUOTAS), bucket=name, account=runs_as),
+        *permissions(client, (*needed, *needs("quotas")), bucket=name, account=runs_as),
         Probe(subject=about, run=partial(_bucket, client, home, region)),
         *code(spec, installed=False),
         *more,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import enum
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
 
+from gputrain.catalog import load
 from gputrain.doctor.report import Check, Probe, failed, ok
 from gputrain.errors import ProviderError
 from gputrain.google import Api, GoogleClient, MissingError
@@ -31,7 +34,7 @@ class Permission:
     purpose: str
     """In a few words: ``make the VMs``."""
     role: str
-    """A predefined role that holds it. Source: Google's IAM reference by general knowledge, not re-read."""
+    """A predefined role that holds it."""
     on: On = attrs.field(default=On.PROJECT, kw_only=True)
     is_optional: bool = attrs.field(default=False, kw_only=True)
     """True where jobs run without it, and something stays unknown."""
@@ -39,41 +42,19 @@ class Permission:
     """The setting without which it is not needed."""
 
 
-_OBJECTS, _ACT_AS = "roles/storage.objectUser", "roles/iam.serviceAccountUser"
-COMMON = (
-    Permission(
-        "storage.buckets.list", "check that the bucket is the project's", "roles/storage.bucketViewer"
-    ),
-    Permission("storage.objects.create", "upload the code", _OBJECTS, on=On.BUCKET),
-    Permission("storage.objects.get", "read records, status and logs", _OBJECTS, on=On.BUCKET),
-    Permission("storage.objects.list", "find jobs", _OBJECTS, on=On.BUCKET),
-    Permission("storage.objects.delete", "update records", _OBJECTS, on=On.BUCKET),
-    Permission("iam.serviceAccounts.actAs", "run jobs as that account", _ACT_AS, on=On.ACCOUNT),
-)
-"""What each service needs beside permissions of its own."""
+@cache
+def _table() -> tuple[tuple[str, Permission], ...]:
+    rows = csv.DictReader(load.data(__package__, "permissions.csv").splitlines())
+    return tuple((row["of"], Permission(**load.cells(Permission, row))) for row in rows)
 
-_WRITER, _ADMIN = "roles/artifactregistry.writer", "roles/artifactregistry.admin"
-_BUILDER, _REPOSITORIES = "roles/cloudbuild.builds.editor", "artifactregistry.repositories"
-BUILDS = (
-    Permission(f"{_REPOSITORIES}.get", "check the repository", _WRITER),
-    Permission(f"{_REPOSITORIES}.create", "create it", _ADMIN, only_with="`--create-repository`"),
-    Permission(f"{_REPOSITORIES}.downloadArtifacts", "check whether an image exists", _WRITER),
-    Permission(f"{_REPOSITORIES}.uploadArtifacts", "push what docker or podman built", _WRITER,
-               only_with="a builder of this machine"),
-    Permission("cloudbuild.builds.create", "start a build", _BUILDER),
-    Permission("cloudbuild.builds.get", "watch the build", _BUILDER),
-    Permission("cloudbuild.builds.list", "find a running build", _BUILDER),
-    Permission("storage.objects.create", "upload the context", _OBJECTS, on=On.BUCKET),
-    Permission("storage.objects.get", "read the build's log", _OBJECTS, on=On.BUCKET),
-)  # fmt: skip
-"""What building an `Image` needs, beyond running jobs; the account of the builds pushes by itself."""
 
-QUOTAS = Permission(
-    "cloudquotas.quotas.get",
-    "read the quotas of H100 and newer",
-    "roles/cloudquotas.viewer",
-    is_optional=True,
-)
+def needs(*parts: str) -> tuple[Permission, ...]:
+    """The permissions in some parts of the table; a test takes each one away that is needed always.
+
+    Source of the roles: Google's IAM reference by general knowledge, not re-read; of queued VM groups: IAM
+    pages of groups and templates, read 2026-11-22.
+    """
+    return tuple(one for part in parts for of, one in _table() if of == part)
 
 
 def permissions(

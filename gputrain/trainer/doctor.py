@@ -14,7 +14,7 @@ from gputrain.catalog import ProvisioningModel
 from gputrain.concurrency import gather
 from gputrain.doctor import Check, Checks, Finding
 from gputrain.doctor.google import NeededApi, apis, in_registry
-from gputrain.doctor.permissions import BUILDS, permissions
+from gputrain.doctor.permissions import needs, permissions
 from gputrain.doctor.report import Probe, failed, ok, run_checks
 from gputrain.errors import AccessError, RequestError
 from gputrain.fields import Errors, Field
@@ -72,10 +72,10 @@ def examined(
 def _check_builder(backend: str, builder: ImageBuilder, image: Image) -> Checks:
     """Look at what an image that is yet to be built needs, beside all that jobs need."""
     access, is_googles = builder.access, image.builder is Builder.CLOUD_BUILD
-    needs = [one for one in BUILDS if one.name.startswith("cloudbuild.")] if is_googles else []
+    needed = [one for one in needs("builds") if one.name.startswith("cloudbuild.")] if is_googles else []
     things = [
         apis(access, (_REGISTRY, _CLOUD_BUILD) if is_googles else (_REGISTRY,)),
-        *permissions(access, needs),  # those of a repository may be granted on it alone
+        *permissions(access, needed),  # those of a repository may be granted on it alone
         Probe(subject=f"repository {builder.repository.repository}", run=lambda: _repository(builder, image)),
     ]
     return run_checks(backend, things)

@@ -15,7 +15,7 @@ from gputrain.backends.compute.settings import NAME, ComputeSettings, short
 from gputrain.backends.google import shape_of
 from gputrain.catalog import Fabric, GpuNetworking, ProvisioningModel, Service, Shape, region_of
 from gputrain.doctor.google import NeededApi, check_project, exists, find, image
-from gputrain.doctor.permissions import COMMON, QUOTAS, Permission
+from gputrain.doctor.permissions import Permission, needs
 from gputrain.doctor.report import Check, Checks, Probe, failed, ok
 from gputrain.google import Api, GoogleClient
 from gputrain.google.forms import mappings
@@ -23,65 +23,12 @@ from gputrain.planning import Candidate
 from gputrain.retry import PATIENT
 from gputrain.spec import TrainingSpec
 
-_ADMIN, _VIEWER = "roles/compute.instanceAdmin.v1", "roles/compute.viewer"
-
-
-def _needs(role: str, calls: Mapping[str, str], **more: Any) -> tuple[Permission, ...]:
-    return tuple(Permission(f"compute.{name}", call, role, **more) for name, call in calls.items())
-
-
-NEEDS: tuple[Permission, ...] = (
-    *_needs(_ADMIN, {
-        "instances.create": "create the VMs",
-        "instances.setMetadata": "pass the job to the VMs",
-        "instances.setLabels": "label the VMs",
-        "instances.setServiceAccount": "give the VMs an account",
-        "instances.list": "watch the VMs",
-        "instances.get": "look at one VM",
-        "instances.delete": "delete the VMs",
-        "disks.create": "create the VMs' disks",
-        "subnetworks.use": "put the VMs into the network",
-        "zoneOperations.get": "wait for the create",
-        "zoneOperations.list": "see why a VM ended",
-        "instanceTemplates.list": "find leftovers of queued VM groups",
-    }),
-    *COMMON,
-)  # fmt: skip
-"""Every permission that submitting, watching, stopping and cleaning up needs; a test takes each one away.
-
-Source of the roles: Google's IAM reference by general knowledge, not re-read.
-"""
-_PLANS = _needs(_VIEWER, {
-    "projects.get": "read global quotas",
-    "regions.list": "read regional quotas",
-    "machineTypes.list": "read which zones have a machine type",
-    "acceleratorTypes.list": "read which zones have a GPU",
-    "routers.list": "check whether VMs reach the internet",
-    "firewalls.list": "check whether nodes reach each other",
-}, is_optional=True)  # fmt: skip
-"""What planning reads; without one, something stays unknown."""
-_IMAGE = _needs(_ADMIN, {
-    "images.get": "read the boot image",
-    "images.getFromFamily": "read the boot image's family",
-    "images.useReadOnly": "boot from the image",
-}, only_with="an image of your own project")  # fmt: skip
-"""Of images of one's own project; Google's are public."""
-_TAGS = _needs(_ADMIN, {"instances.setTags": "put network_tags on the VMs"}, only_with="`network_tags=`")
-_EXTERNAL = _needs(
-    _ADMIN, {"subnetworks.useExternalIp": "give the VMs external addresses"}, only_with="`external_ip=True`"
+NEEDS = needs("compute", "all")
+"""Every permission that submitting, watching, stopping and cleaning up needs."""
+TABLE = (
+    *NEEDS,
+    *needs("quotas", "compute plans", "compute image", "compute tags", "compute addresses", "compute queue"),
 )
-_QUEUE = _needs(_ADMIN, {
-    "instanceTemplates.create": "describe the VMs of a queued group",
-    "instanceTemplates.useReadOnly": "create a queued group's VMs from it",
-    "instanceTemplates.delete": "delete it",
-    "instanceGroupManagers.create": "queue a group",
-    "instanceGroupManagers.get": "read a group's state",
-    "instanceGroupManagers.update": "request a group's VMs, and cancel the request",
-    "instanceGroupManagers.delete": "delete a group and its VMs",
-    "globalOperations.get": "wait for the group's create",
-}, only_with="several nodes by `flex-start`")  # fmt: skip
-"""Of VM groups in the flex-start queue. Source: IAM pages of groups and templates, read 2026-11-22."""
-TABLE = (*NEEDS, QUOTAS, *_PLANS, *_IMAGE, *_TAGS, *_EXTERNAL, *_QUEUE)
 """Everything that any call of this backend needs."""
 
 _APIS = (NeededApi("compute.googleapis.com", "create VMs"),)
@@ -108,13 +55,14 @@ def preflight(
 
 def _needed(settings: ComputeSettings, candidates: Sequence[Candidate]) -> tuple[Permission, ...]:
     flex = ProvisioningModel.FLEX_START
-    more = (
-        (_IMAGE, images.path_of(settings).startswith(f"projects/{settings.project}/")),
-        (_TAGS, bool(settings.network_tags)),
-        (_EXTERNAL, settings.external_ip),
-        (_QUEUE, any(one.provisioning_model is flex and one.num_nodes > 1 for one in candidates)),
-    )
-    return (*NEEDS, *_PLANS, *(need for needs, is_asked in more if is_asked for need in needs))
+    parts = {
+        "compute plans": True,
+        "compute image": images.path_of(settings).startswith(f"projects/{settings.project}/"),
+        "compute tags": bool(settings.network_tags),
+        "compute addresses": settings.external_ip,
+        "compute queue": any(one.provisioning_model is flex and one.num_nodes > 1 for one in candidates),
+    }
+    return (*NEEDS, *needs(*(part for part, is_asked in parts.items() if is_asked)))
 
 
 @attrs.frozen

@@ -11,26 +11,14 @@ from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import Service, Shape
 from gputrain.doctor import Checks, Probe
 from gputrain.doctor.google import NeededApi, check_project, exists, image
-from gputrain.doctor.permissions import COMMON, QUOTAS, Permission
+from gputrain.doctor.permissions import needs
 from gputrain.google import GoogleClient
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 
-_USER = "roles/aiplatform.user"
-NEEDS: tuple[Permission, ...] = (
-    Permission("aiplatform.customJobs.create", "create the job", _USER),
-    Permission("aiplatform.customJobs.get", "look at one job", _USER),
-    Permission("aiplatform.customJobs.list", "list jobs, and create none twice", _USER),
-    Permission("aiplatform.customJobs.cancel", "cancel a job", _USER),
-    Permission("logging.logEntries.list", "read logs", "roles/logging.viewer"),
-    *COMMON,
-)
-"""Every permission that submitting, watching and stopping a job needs; a test takes each one away.
-
-Source of the roles: Google's IAM reference by general knowledge, not re-read.
-"""
-
-TABLE = (*NEEDS, QUOTAS)
+NEEDS = needs("vertex", "all")
+"""Every permission that submitting, watching and stopping a job needs."""
+TABLE = (*NEEDS, *needs("quotas"))
 """Everything that any call of this backend needs."""
 
 _APIS = (

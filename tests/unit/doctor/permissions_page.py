@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from gputrain.doctor.permissions import BUILDS, On, Permission
+from gputrain.doctor.permissions import On, Permission, needs as needs_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "permissions.md"
 KINDS = {
@@ -49,10 +49,10 @@ def written():
 def images():
     """Of those who build images, beside one of the above."""
     rows = []
-    for one in BUILDS:
+    for one in needs_of("builds"):
         only = f", only with {one.only_with}" if one.only_with else ""
         rows.append(f"| `{one.name}` | {one.on.value} | {one.purpose}{only} |")
-    file = role_file(BUILDS, "gputrain builds images").rstrip()
+    file = role_file(needs_of("builds"), "gputrain builds images").rstrip()
     command = "gcloud iam roles create gputrainImages --project $PROJECT --file gputrainImages.yaml"
     return "\n".join([
         "## Images\n", "To [build images](../howto/images.md), in addition to one of the above.\n",

@@ -7,7 +7,7 @@ import pytest
 
 from gputrain import Image, PermissionDeniedError, RequestError, SpecError, Trainer, VertexAI
 from gputrain.cli.commands import gputrain as program
-from gputrain.doctor.permissions import BUILDS, On
+from gputrain.doctor.permissions import On, needs
 from gputrain.google import MissingError
 from tests.each import each
 
@@ -102,7 +102,7 @@ def test_what_no_gpu_can_run_is_refused_before_it_is_built(cloud, trainer, conte
     assert not started(cloud)
 
 
-NEEDED = [one.name for one in BUILDS if one.on is On.PROJECT and not one.only_with]
+NEEDED = [one.name for one in needs("builds") if one.on is On.PROJECT and not one.only_with]
 
 
 @pytest.mark.parametrize("missing", ["", *(one for one in NEEDED if "Artifacts" not in one)])
