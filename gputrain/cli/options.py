@@ -30,9 +30,9 @@ STATES = ("queued", "provisioning", "running", "interrupted", "stopping", "succe
 
 def synonym(option: str) -> str:
     """Our option for what other launchers call it; empty where it is none of theirs."""
-    from gputrain.spec.types import SYNONYMS  # only after a slip: it takes long to load
+    from gputrain.spec.types import synonyms  # only after a slip: it takes long to load
 
-    name, equals, value = SYNONYMS.get(option.strip("-").replace("-", "_"), "").partition("=")
+    name, equals, value = synonyms().get(option.strip("-").replace("-", "_"), "").partition("=")
     if not name:
         return _SYNONYMS.get(option, "")
     flag = "--" + name.partition(" ")[0].replace("_", "-")

@@ -139,6 +139,7 @@ class Rule:
         return {name.rstrip("0123456789"): text for name, text in groups if text} if found else None
 
 
+_TABLE = toml(__package__, "errors.toml")
 _OWN = {kind.__name__: kind for kind in (MissingError, PreconditionError, UnclearError)}
 RULES = tuple(
     Rule(
@@ -151,20 +152,11 @@ RULES = tuple(
         frozenset(row.get("status", ())),
         row.get("facts", {}),
     )
-    for row in toml(__package__, "errors.toml")["rule"]
+    for row in _TABLE["rule"]
 )
 _BY_NAME = {rule.name: rule for rule in RULES}
 _UNTRUSTED = re.compile(r"SSLCertVerification|CERTIFICATE_VERIFY_FAILED|\[X509|TLS CA certificate bundle")
 _QUOTED = re.compile(r"\b(?:CODE_)?(?:GCE_)?([A-Z]{2,}(?:_[A-Z]+)+|[A-Z]{4,})\b")
-_CONSTRAINT_FIXES = {
-    "constraints/compute.vmExternalIpAccess": "leave external_ip out",
-    "constraints/compute.trustedImageProjects": "take a boot image of a trusted project (image_family=)",
-    "constraints/compute.requireShieldedVm": "take a boot image that supports Shielded VM (image_family=)",
-    "constraints/compute.requireOsLogin": "leave OS Login on",
-    "constraints/gcp.restrictNonCmekServices": "name a key where the backend takes one (kms_key=)",
-    "constraints/compute.restrictVpcPeering": "take a network that it allows (network=)",
-}
-"""What to change for the constraints that training meets. Source: Google's list, 2026-11-20."""
 
 
 def classify(details: ErrorDetails) -> Rule | None:
@@ -227,7 +219,7 @@ def to_error(
     words = {
         "project": project or _project(details),
         "account": found.get("account"),
-        "change": _CONSTRAINT_FIXES.get(found.get("constraint", ""), "change what it names"),
+        "change": _TABLE["constraint_fixes"].get(found.get("constraint"), "change what it names"),
     }
     return rule.error(
         f"could not {action}: {rule.title}",

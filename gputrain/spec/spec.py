@@ -40,7 +40,7 @@ from gputrain.fields import (
 from gputrain.spec.duration import format_duration, parse_duration
 from gputrain.spec.gpu import GpuRequest, parse_gpus
 from gputrain.spec.image import Image, read_image, read_requirements
-from gputrain.spec.types import SYNONYMS, EntryKind, Launcher, SpecFields
+from gputrain.spec.types import EntryKind, Launcher, SpecFields, synonyms
 from gputrain.text import HIDDEN, hide_secret_args, hide_secrets, looks_secret, redact
 
 if TYPE_CHECKING:
@@ -420,7 +420,8 @@ DEFAULTS = {one.name: one.default for one in attrs.fields(TrainingSpec)}
 def nearest_field(name: str) -> str:
     """What to write instead of a field that does not exist: by what others call it, or by its spelling."""
     plain = name.lower().replace("-", "_")
-    near = [SYNONYMS[plain]] if plain in SYNONYMS else difflib.get_close_matches(plain, NAMES, n=1)
+    known = synonyms().get(plain)
+    near = [known] if known else difflib.get_close_matches(plain, NAMES, n=1)
     return near[0] if near else "one of " + ", ".join(NAMES)
 
 

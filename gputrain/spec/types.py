@@ -6,9 +6,11 @@ import enum
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any, Literal, TypedDict
 
 from gputrain.catalog import ProvisioningModel
+from gputrain.catalog.load import toml
 from gputrain.spec.gpu import GpuRequest
 from gputrain.spec.image import Image
 
@@ -83,33 +85,8 @@ class SpecFields(PointFields, total=False):
     name: str | None
 
 
-_OTHER_NAMES = {
-    "gpu='H100:2', which is the GPU and how many per node": "gpus num_gpus ngpus gpu_count gpu_type"
-    " gpus_per_node accelerator accelerators accelerator_type accelerator_count",
-    "num_nodes": "nodes nnodes num_machines machines replica_count node_count",
-    "nproc_per_node": "nproc num_processes num_procs ranks ranks_per_node processes_per_node",
-    "provisioning_model='spot'": "spot use_spot preemptible",
-    "provisioning_model": "strategy capacity_type",
-    "machine_type": "instance_type instance machine vm_type",
-    "max_run_duration": "timeout time time_limit max_runtime max_duration walltime",
-    "max_wait_duration": "max_wait queue_timeout",
-    "max_restarts": "retries max_retries restarts",
-    "max_cost": "budget max_price cost",
-    "image": "container docker_image container_image image_uri",
-    "command": "cmd",
-    "script": "file entry_script train_script entry_point",
-    "args": "arguments script_args argv",
-    "env": "envs environment env_vars environment_variables",
-    "secrets": "secret secret_env",
-    "source_dir": "workdir working_dir code code_dir",
-    "requirements": "packages pip_packages dependencies requirements_file",
-    "output_dir": "outputs output base_output_dir base_output_directory",
-    "checkpoint_dir": "checkpoints checkpoint",
-    "labels": "label tags",
-    "name": "job_name display_name",
-    "region of a backend, as in VertexAI('my-project', 'us-central1')": "region regions zone zones location",
-    "project of a backend, as in VertexAI('my-project', 'us-central1')": "project project_id",
-    "bucket of a backend, as in VertexAI(..., bucket='gs://my-bucket')": "bucket staging_bucket",
-}
-SYNONYMS = {other: ours for ours, others in _OTHER_NAMES.items() for other in others.split()}
-"""What other launchers call a field -> what to write here. The command line uses the same table."""
+@cache
+def synonyms() -> dict[str, str]:
+    """What other launchers call a field -> what to write here."""
+    table = toml(__package__, "synonyms.toml")
+    return {other: ours for ours, others in table.items() for other in others.split()}

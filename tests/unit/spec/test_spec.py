@@ -75,9 +75,9 @@ def test_an_unknown_keyword_names_the_nearest_field(name, meant):
 
 def test_every_synonym_stands_for_a_field_or_for_a_backends_argument():
     fields = {one.name for one in attrs.fields(TrainingSpec)}
-    assert not fields & set(types.SYNONYMS)
+    assert not fields & set(types.synonyms())
     of_backends = {"region", "project", "bucket"}
-    assert {text.partition("=")[0].split()[0] for text in types.SYNONYMS.values()} <= fields | of_backends
+    assert {text.partition("=")[0].split()[0] for text in types.synonyms().values()} <= fields | of_backends
 
 
 @each(
