@@ -17,10 +17,10 @@ from gputrain.code.function import check_call
 from gputrain.concurrency import gather
 from gputrain.display.live import ProgressWord, View, choose
 from gputrain.display.table import TableDisplay
-from gputrain.errors import GputrainError, JobTimeoutError, RequestError, SpecError, StoppedError
+from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
 from gputrain.experiments.budget import TO_RETRY, may_cost, used_usd
 from gputrain.experiments.comparison import NO_JOB, Comparison
-from gputrain.experiments.points import SHOWN_FAULTS, Arguments, Point, arguments_of, read_points
+from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
 from gputrain.experiments.record import Entry, ExperimentRecord, ExperimentStore
 from gputrain.experiments.runner import Runner, concurrency_limit, log
 from gputrain.fields import Errors, Field, matching, number, read_whole, whole
@@ -371,7 +371,9 @@ def map_points(
     entries = tuple(
         Entry(point=one, args=(*base.args, *arguments_of(one, is_function, arguments))) for one in points
     )
-    _check_calls(base, entries)
+    if base.function is not None:
+        for entry in entries:
+            check_call(base.function, json.loads(entry.args[1]) if entry.args[:1] == (ARGUMENTS,) else {})
     spec = spec_of(base, f"{base.title}.py")
     asked = ExperimentRecord(spec=spec, entries=entries, is_function=is_function, **limits)
     plans: list[Any] = []
@@ -419,19 +421,3 @@ def resume(trainer: Submits, documents: DocumentStore, name: str) -> Experiment:
         return Experiment(trainer, store, record, base, None, refusal)
     best = None if record.max_parallel else trainer.plan(base).best
     return Experiment(trainer, store, record, base, best)
-
-
-def _check_calls(base: TrainingSpec, entries: Iterable[Entry]) -> None:
-    """Check that the function takes each point. Raises SpecError with those that it does not take."""
-    if base.function is None:
-        return
-    faults = Errors("the function")
-    for entry in entries:
-        given = json.loads(entry.args[1]) if entry.args[:1] == (ARGUMENTS,) else {}
-        try:
-            check_call(base.function, given)
-        except SpecError as error:
-            faults.faults += [fault for fault in error.faults if fault not in faults.faults]
-        if len(faults.faults) >= SHOWN_FAULTS:
-            break
-    faults.raise_if_any()
