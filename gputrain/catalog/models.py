@@ -49,14 +49,6 @@ class ProvisioningModel(Word):
     """Only inside a reservation, and ends with it."""
 
 
-class ReservationKind(Word):
-    """The kinds of reservation Google takes: made at once, ahead of time, or from a calendar of capacity."""
-
-    ON_DEMAND = "on-demand"
-    FUTURE = "future"
-    CALENDAR = "calendar"
-
-
 class Stage(Word):
     """Where a GPU is in its life: sold, sold with an announced end, or no longer created."""
 
@@ -236,7 +228,8 @@ class Family(TableDisplay):
     needs_cpu_quota: bool = False
     compute: tuple[ProvisioningModel, ...] = ()
     vertex: tuple[ProvisioningModel, ...] = ()
-    reservations: tuple[ReservationKind, ...] = ()
+    reservations: tuple[str, ...] = ()
+    """The kinds that Google takes: ``on-demand``, ``future``, ``calendar``."""
     billed_as: str = ""
     """The price list's word for its cores and memory; empty: none, or the sums are not settled."""
     note: str = ""
