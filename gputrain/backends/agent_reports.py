@@ -22,22 +22,6 @@ from gputrain.lifecycle import Failure, State
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.times import moment_of
 
-KINDS: Mapping[str, Cause] = {
-    contract.EXCEPTION: causes.EXCEPTION,
-    contract.SIGNAL: causes.SIGNAL,
-    contract.EXIT: causes.EXIT,
-    contract.LEFT_EARLY: causes.LEFT_EARLY,
-    contract.OUT_OF_MEMORY: causes.OUT_OF_MEMORY,
-    contract.GPU_MEMORY: causes.GPU_OUT_OF_MEMORY,
-    contract.GPU_FAULT: causes.GPU_FAULT,
-    contract.HANG: causes.HANG,
-    contract.NODE_MISSING: causes.NODE_MISSING,
-    contract.NODE_LOSS: causes.NODE_LOST,
-    contract.STOP_IGNORED: causes.STOPPED,
-    contract.REFUSED: causes.ENVIRONMENT,
-    contract.UNMET: causes.REQUIREMENTS,
-}
-"""The agents' words, all of them; one of a later agent keeps its own."""
 SIGNALS: Mapping[str, Cause] = {"SIGKILL": causes.KILLED} | dict.fromkeys(
     ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT"), causes.CRASHED
 )
@@ -150,11 +134,11 @@ def _failure(cause: Mapping[str, Any]) -> Failure:
 
 
 def _kind(cause: Mapping[str, Any]) -> str:
+    """The agents' words are kinds of our own; one of a later agent keeps its own."""
     kind: str = cause.get(contract.C_KIND, "")
-    known = KINDS.get(kind)
-    if known is causes.SIGNAL:
-        known = SIGNALS.get(cause.get(contract.C_SIGNAL, ""), known)
-    return kind if known is None else known.kind
+    if kind == contract.SIGNAL:
+        return SIGNALS.get(cause.get(contract.C_SIGNAL, ""), causes.SIGNAL).kind
+    return kind
 
 
 def read_line(text: str, node_rank: int) -> LogLine:

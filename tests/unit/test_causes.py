@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputrain import causes
-from gputrain.backends.agent_reports import KINDS, first_cause
+from gputrain.backends.agent_reports import first_cause
 from gputrain.causes import CAUSES, Blame, Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import State
@@ -36,7 +36,7 @@ def test_a_row_goes_by_the_name_of_its_kind():
 
 def test_every_row_is_recognised_somewhere():
     read = {one.attr for one in nodes(ast.Attribute) if getattr(one.value, "id", "") == "causes"}
-    assert set(NAMES) - read == set()
+    assert set(NAMES) - read - {kind.upper() for kind in contract.CAUSE_KINDS} == set()
 
 
 def test_no_failure_is_made_of_a_word_that_is_not_in_the_table():
@@ -47,7 +47,6 @@ def test_no_failure_is_made_of_a_word_that_is_not_in_the_table():
 
 
 def test_every_word_of_the_agents_has_its_row():
-    assert set(KINDS) == set(contract.CAUSE_KINDS)
     assert {blamed(kind) for kind in contract.CAUSE_KINDS} <= set(CAUSES)
 
 

@@ -109,7 +109,7 @@ class Calls:
         url = self.url(f"{f'zones/{zone}' if zone else 'global'}/operations/{name}")
         return self.access.get(url, action=f"look at the operation {name}")
 
-    def end_of(self, zone: str, operation: Json, longest_s: float = LONGEST_S) -> Json:
+    def end_of(self, zone: str, operation: Json) -> Json:
         """The operation once it is done, well or with errors; its end is seen within a second.
 
         Raises:
@@ -117,7 +117,7 @@ class Calls:
         """
         name, waited_s = str(operation["name"]), 0.0
         while operation.get("status") != "DONE":
-            if waited_s > longest_s:
+            if waited_s > LONGEST_S:
                 raise TransientError(f"{name} is not done after {waited_s:g} s")
             pause_s = max(EVERY_S, waited_s / 20)  # 16 submits side by side stay within their quota
             self.access.sleep(pause_s)

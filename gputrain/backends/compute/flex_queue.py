@@ -36,8 +36,6 @@ from gputrain.jobstore import JobRecord, Wanted
 from gputrain.lifecycle import Failure, State
 
 WAITS = frozenset({"CREATING", "ACCEPTED"})
-MADE_S = 120.0
-"""How long a template, an empty group or a request may take to be written down."""
 LEAVES_S = 600.0
 """How long a group may take to go with its VMs."""
 LOOK_EVERY_S = 2.0
@@ -125,7 +123,7 @@ class FlexQueue:
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{vms.queue} {what}"))
         with contextlib.suppress(PreconditionError):
             operation = self.calls.write(kind, "insert_unary", {**asked, "request_id": request_id}, action)
-            ended = self.calls.end_of(str(asked.get("zone", "")), operation, MADE_S)
+            ended = self.calls.end_of(str(asked.get("zone", "")), operation)
             error = error_of(ended, action, zone=vms.zone, project=self.calls.access.project)
             if error is not None and not is_taken(ended):
                 raise error

@@ -268,17 +268,6 @@ def read_ways_out(
     return ways if ways.to_internet else ways_out(found, routers.require_complete(action))
 
 
-def commands(project: str, region: str, network: str, subnetwork: str, *, to_internet: bool) -> str:
-    """What a person types to open the way, in a shell."""
-    place = f"--region {region} --project {project}"
-    if not to_internet:
-        update = f"gcloud compute networks subnets update {subnetwork} {place}"
-        return f"{update} --enable-private-ip-google-access"
-    router = f"gcloud compute routers create gputrain --network {network} {place}"
-    nat = f"gcloud compute routers nats create gputrain --router gputrain {place}"
-    return f"{router} && {nat} --auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges"
-
-
 def check_ways_out(access: GoogleClient, settings: ComputeSettings, order: Mapping[str, Any]) -> None:
     """Make sure that the VMs will reach the bucket, and the internet where the job needs it.
 
@@ -309,8 +298,14 @@ def shut_in(settings: ComputeSettings, region: str, ways: WaysOut, for_what: str
     if ways.to_google and (ways.to_internet or not for_what):
         return None
     network, subnetwork = short(settings.network), short(settings.subnetwork or settings.network)
-    lacks = "Cloud NAT" if for_what else "Private Google Access and no Cloud NAT"
-    fix = commands(settings.network_project, region, network, subnetwork, to_internet=bool(for_what))
+    place = f"--region {region} --project {settings.network_project}"
+    if for_what:
+        lacks, fix = "Cloud NAT", f"gcloud compute routers create gputrain --network {network} {place}"
+        fix += f" && gcloud compute routers nats create gputrain --router gputrain {place}"
+        fix += " --auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges"
+    else:
+        lacks = "Private Google Access and no Cloud NAT"
+        fix = f"gcloud compute networks subnets update {subnetwork} {place} --enable-private-ip-google-access"
     return NoWayOutError(
         f"VMs in {region} would not reach {for_what or 'the bucket'}",
         why=f"they have no external address, and subnetwork {subnetwork} has no {lacks}",

@@ -67,7 +67,7 @@ def test_a_rank_that_the_kernel_killed_for_memory_is_told_so(cluster):
         """)
         join = f'echo $$ > {group}/cgroup.procs && exec "$0" "$@"'
         node = cluster.run(script, python=("sh", "-c", join, os.sys.executable))
-        assert (node.code, node.cause["kind"], node.cause["rank"]) == (137, "oom", 1), node.out
+        assert (node.code, node.cause["kind"], node.cause["rank"]) == (137, "out_of_memory", 1), node.out
         assert "out of memory" in node.cause["message"]
     finally:
         os.rmdir(group)
