@@ -29,7 +29,7 @@ MAX_CPU_NODES = 16
 _FREE = Price(usd_h=0.0, source="this machine", date="")
 
 
-_QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
+_QUERY = ("--query-gpu=index,uuid,name", "--format=csv,noheader,nounits")
 _PATIENCE_S = 20.0
 
 
@@ -97,7 +97,6 @@ class LocalGpu:
     uuid: str
     kind: str
     """The one word for it; for a card that no table knows, the name ``nvidia-smi`` gives."""
-    memory_mib: int
 
 
 def find_gpus() -> tuple[LocalGpu, ...]:
@@ -135,10 +134,9 @@ def _is_named(gpu: LocalGpu, entry: str) -> bool:
 
 def _read(line: str) -> list[LocalGpu]:
     cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) != 4 or not cells[0].isdecimal() or not cells[1]:
+    if len(cells) != 3 or not cells[0].isdecimal() or not cells[1]:
         return []
-    memory = int(cells[3]) if cells[3].isdecimal() else 0
-    return [LocalGpu(index=int(cells[0]), uuid=cells[1], kind=kind_of(cells[2]), memory_mib=memory)]
+    return [LocalGpu(index=int(cells[0]), uuid=cells[1], kind=kind_of(cells[2]))]
 
 
 def unmet(requirements: Sequence[str], folder: str = "") -> tuple[str, ...]:

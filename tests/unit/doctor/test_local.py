@@ -30,7 +30,7 @@ def torch(tmp_path, monkeypatch):
 
 
 def gpu(index):
-    return LocalGpu(index=index, uuid=f"GPU-{index}", kind="L4", memory_mib=23034)
+    return LocalGpu(index=index, uuid=f"GPU-{index}", kind="L4")
 
 
 def check_of(checks, subject):

@@ -27,7 +27,7 @@ def machine(tmp_path, monkeypatch):
 
     def make(*names, script=None):
         uuids = [f"GPU-{secrets.token_hex(8)}" for _ in names]
-        rows = [f"{i}, {uuid}, {name}, 24564" for i, (uuid, name) in enumerate(zip(uuids, names))]
+        rows = [f"{i}, {uuid}, {name}" for i, (uuid, name) in enumerate(zip(uuids, names))]
         monkeypatch.setattr("gputrain.backends.local.request.GPU_LOCKS", str(tmp_path / "locks"))
         (tmp_path / "bin").mkdir(exist_ok=True)
         program = tmp_path / "bin" / "nvidia-smi"
@@ -80,11 +80,11 @@ def test_cards_that_google_does_not_sell_are_asked_for_by_any_of_their_names(mac
 
 
 def test_of_each_card_all_is_read_and_what_cannot_be_read_is_left_out(machine):
-    rows = ["3, GPU-a, NVIDIA L4, 23034", "0, GPU-b, NVIDIA L4, [N/A]", "1, , NVIDIA L4, 1", "2, GPU-c, L4"]
-    machine(script="#!/bin/sh\nprintf '" + "\\n".join([*rows, "4, GPU-d, NVIDIA L4, 1, 2"]) + "\\n'\n")
+    rows = ["3, GPU-a, NVIDIA L4", "0, GPU-b, NVIDIA L4", "1, , NVIDIA L4", "2, GPU-c"]
+    machine(script="#!/bin/sh\nprintf '" + "\\n".join([*rows, "4, GPU-d, NVIDIA L4, 1"]) + "\\n'\n")
     assert offers.find_gpus() == (
-        offers.LocalGpu(index=3, uuid="GPU-a", kind="L4", memory_mib=23034),
-        offers.LocalGpu(index=0, uuid="GPU-b", kind="L4", memory_mib=0),
+        offers.LocalGpu(index=3, uuid="GPU-a", kind="L4"),
+        offers.LocalGpu(index=0, uuid="GPU-b", kind="L4"),
     )
 
 
