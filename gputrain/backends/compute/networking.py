@@ -151,12 +151,10 @@ def names(fabric: Fabric) -> list[str]:
 
 
 def recipe(fabric: Fabric, settings: ComputeSettings, zone: str) -> str:
-    """The commands that make networks, subnetworks and rules for several machines, for a shell."""
+    """The commands that make networks, subnetworks and rules of the further interfaces, for a shell."""
     region, mine = region_of(zone) or "REGION", f"--project {settings.network_project}"
     make, make_below = "gcloud compute networks create", "gcloud compute networks subnets create"
     lines = []
-    if settings.network != "default":  # in Google's own nodes may reach each other
-        lines = _first_network(settings, region)
     if fabric.data_gvnics:
         lines.append(
             f"for i in $(seq 1 {fabric.data_gvnics}); do\n"
@@ -177,19 +175,6 @@ def recipe(fabric: Fabric, settings: ComputeSettings, zone: str) -> str:
     fold = textwrap.TextWrapper(66, break_long_words=False, break_on_hyphens=False)
     # in lines that fit a terminal, so that they can be copied from it
     return "\n".join(" \\\n      ".join(fold.wrap(line)) for line in "\n".join(lines).splitlines())
-
-
-def _first_network(settings: ComputeSettings, region: str) -> list[str]:
-    network, project = short(settings.network), settings.network_project
-    mine, mode = f"--project {project}", "auto" if settings.subnetwork is None else "custom"
-    lines = [f"gcloud compute networks create {network} --subnet-mode {mode} {mine}"]
-    if settings.subnetwork is not None:
-        lines.append(
-            f"gcloud compute networks subnets create {short(settings.subnetwork)} --network {network}"
-            f" --region {region} --range 10.100.0.0/20 --enable-private-ip-google-access {mine}"
-        )
-    inside = "10.128.0.0/9" if settings.subnetwork is None else "10.100.0.0/16"
-    return [*lines, allow(network, inside, project)]
 
 
 def allow(network: str, ranges: str, project: str) -> str:
