@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
@@ -299,9 +299,10 @@ def region_of(place: str) -> str:
 
 
 def likely_region(name: str) -> str:
-    """The region that is spelt most like a name; empty where the name is one that the catalog knows."""
+    """The region that is spelt most like a name, or several; empty where the catalog knows the name."""
     known = {region_of(place) for place in _all_places()}
-    return "" if name in known else get_close_matches(name, sorted(known), n=1, cutoff=0.0)[0]
+    alike = {one: SequenceMatcher(None, one, name).ratio() for one in sorted(known - {name})}
+    return "" if name in known else " or ".join(one for one in alike if alike[one] == max(alike.values()))
 
 
 @cache

@@ -71,7 +71,8 @@ def command(
             from gputrain.cli.settings import SHARED, Settings
 
             place = {one: given.pop(one) for one in SHARED}
-            return function(Settings.of(place), **given)
+            backend = "vertex" if given.get("from_gcloud") else "local"
+            return function(Settings.of(place, backend), **given)
 
         decorated: click.Command = group.command(name, cls=cls)(all_of(*decorators, places, output)(run))
         return decorated

@@ -39,8 +39,12 @@ class Settings:
     """Those of the file: more arguments of one backend each."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Settings:
-        """The settings for a command, by its options and variables. Raises SpecError for a faulty file."""
+    def of(cls, given: Mapping[str, Any], backend: str = "local") -> Settings:
+        """The settings for a command, by its options and variables, with a backend where none is named.
+
+        Raises:
+            SpecError: the file is faulty.
+        """
         file = read_file(Path(FILE))
         shared: dict[str, Any] = {"project": os.environ.get("GOOGLE_CLOUD_PROJECT")}
         shared |= {key: file[key] for key in SHARED if key in file}
@@ -48,12 +52,14 @@ class Settings:
         for key in LISTS:  # a variable holds several, separated by commas or spaces
             texts = shared.get(key) or ()
             shared[key] = tuple(one for text in texts for one in re.split(r"[,\s]+", text) if one)
+        shared["backends"] = shared["backends"] or (backend,)
         return cls(shared=shared, sections={key: one for key, one in file.items() if key not in SHARED})
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """Names of the backends, in order of preference; default: ``local``."""
-        return self.shared["backends"] or ("local",)
+        """Names of the backends, in order of preference."""
+        names: tuple[str, ...] = self.shared["backends"]
+        return names
 
     @property
     def scope(self) -> str:
@@ -94,6 +100,7 @@ class Settings:
 
 def _where(name: str, argument: str) -> str:
     """Where an argument of a backend is given."""
+    argument = {"region": "regions"}.get(argument, argument)
     if argument not in SHARED:
         return f"{argument} = ... under [{name}] in {FILE}"
     flag = argument.removesuffix("s") if argument in LISTS else argument

@@ -96,8 +96,8 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
         if not os.path.isdir(folder):
             fix = f"check the path; it starts at {os.getcwd()}"
             if spec.source_dir is None and spec.script is not None:
-                expected = f"a Python file that exists (there is no folder {folder})"
-                raise invalid("script", script_of(spec), expected, fix)
+                problem = f"there is no folder {folder!r}"
+                raise invalid("script", script_of(spec), "a Python file", fix, problem=problem)
             raise invalid("source_dir", folder, "a folder that exists", fix)
         if not installed:
             _check_not_home(folder)
@@ -268,13 +268,15 @@ def _script(spec: TrainingSpec, folder: str) -> str:
         if named and os.path.isfile(os.path.join(folder, named)):
             fix = f"it is named from source_dir on: script={named!r}"
         what = "a folder" if is_folder else "not there"
-        raise invalid("script", path, f"a Python file that exists (it is {what})", fix)
+        raise invalid("script", path, "a Python file", fix, problem=f"{path!r} is {what}")
     if not inside:
         raise invalid("script", path, f"a file inside {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
         fix = f"command={['sh', inside]}" if inside.endswith(".sh") else "command=[...] runs any program"
         if inside.endswith(".ipynb"):
             fix = f"`jupyter nbconvert --to script {shlex.quote(inside)}` makes one of it"
+        if inside.endswith((".yaml", ".yml")):
+            fix = f"--from-gcloud {shlex.quote(inside)} takes a job from a gcloud config"
         raise invalid("script", path, "a file whose name ends in .py", fix)
     try:
         _parsed(path)

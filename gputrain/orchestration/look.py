@@ -134,7 +134,7 @@ def lost(jobs: JobStore, job_id: str) -> JobLostError:
     return JobLostError(
         f"there is no job {job_id}",
         why=f"there is no record of it in {jobs.documents.uri}",
-        fix="list the jobs there are with trainer.jobs(), or attach on the machine that runs it",
+        fix="list jobs with `gputrain jobs` or trainer.jobs(), or attach on the machine that runs it",
         uri=jobs.documents.ref(job_id).uri,
     )
 

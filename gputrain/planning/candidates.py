@@ -179,7 +179,7 @@ def unknown_regions(supplies: Iterable[Supply]) -> Iterator[str]:
         there = {offer.region_of(place) for offer in one.offers for place in offer.places}
         for region in one.regions:
             if region not in there and (near := likely_region(region)):
-                yield f"the catalog knows of nothing in {region}; {near} is spelt most like it"
+                yield f"the catalog knows of nothing in {region}; did you mean {near}?"
 
 
 def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:

@@ -224,7 +224,7 @@ class Plan(TableDisplay):
         if not found:
             return ""
         usd_h, where = min(found)
-        return f"cheapest region that was not asked for: {where}, ${usd_h:,.2f}/h"
+        return f"cheapest region that was not asked for: {where}, ${usd_h:,.2f}/h on Compute Engine"
 
     @property
     def refusal_table(self) -> Table:
@@ -265,7 +265,7 @@ class Plan(TableDisplay):
 
     def _parts(self) -> Sequence[Table]:
         warned = Table(title="Warnings", columns=("",), rows=[(f"- {one}",) for one in self.warnings])
-        rows = [(one.field, one.value, one.expected, one.fix) for one in self.faults]
+        rows = [(one.field, one.problem or one.value, one.expected, one.fix) for one in self.faults]
         wrong = Table(title="Faults of the code", columns=("what", "is", "allowed", "fix"), rows=rows)
         parts = (self.table, wrong, warned, self.refusal_table)
         return tuple(part for part in parts if part.rows) or (self.table,)

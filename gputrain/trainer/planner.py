@@ -169,7 +169,7 @@ class Planner:
             f"Using the emulator at {trial}; gcloud itself still talks to Google"
             for trial in sorted({one.trial for one in self.backends.values()} - {""})
         ]
-        notes += [*unknown_regions(supplies), *code.warnings]
+        notes += [*dict.fromkeys(unknown_regions(supplies)), *code.warnings]
         notes += [
             f"{one.backend}: {caution.why}. {caution.fix}"
             for one in supplies for caution in one.cautions if caution.asks(spec)

@@ -219,7 +219,7 @@ def test_a_plan_needs_neither_project_nor_bucket(run, read, script):
 def test_a_plan_names_the_cheapest_region_that_was_not_asked_for(cloud, run, read, script):
     words = ("plan", script(), "--gpu", "H100:8", "--provisioning-model", "spot")
     cheapest = read("gpus", "H100:8", "--prices", "--spot")[1]["prices"][0]
-    told = f"not asked for: {cheapest['region']}, 8 x H100, spot, ${cheapest['price_usd_h']:.2f}/h"
+    told = f"not asked for: {cheapest['region']}, 8 x H100, spot, ${cheapest['price_usd_h']:.2f}/h on Compute"
     out = run(*words, "--backend", "vertex", "--backend", "compute")[1]
     assert told in out
     # all places and machines without a known price; quotas may be unknown on a busy machine
@@ -239,7 +239,9 @@ def test_a_plan_is_sorted_by_price_and_keeps_the_order_of_the_tries_in_its_numbe
 
 
 @pytest.mark.parametrize("backend", ["vertex", "compute"])
-def test_a_job_is_taken_from_a_gcloud_config_and_options_win_over_it(cloud, run, read, folder, backend):
+def test_a_job_is_taken_from_a_gcloud_config_and_options_win_over_it(
+    cloud, run, read, folder, backend, monkeypatch
+):
     page = (ROOT / "docs/howto/from-gcloud.md").read_text()
     (folder / "config.yaml").write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
     (folder / "mine.txt").write_text("stays here")
@@ -257,6 +259,8 @@ def test_a_job_is_taken_from_a_gcloud_config_and_options_win_over_it(cloud, run,
     (sent,) = [one for one in cloud.storage.objects.walk("my-bucket") if one.name.startswith("code/")]
     with tarfile.open(fileobj=io.BytesIO(sent.content.read())) as archive:
         assert archive.getnames() == [".gputrain/agent.pyz"]
+    monkeypatch.delenv("GPUTRAIN_BACKENDS")
+    assert {one["backend"] for one in read("plan", *words[:2])[1]["candidates"]} == {"vertex"}
     status, _, err = run("plan", "--from-gcloud", "gone.yaml")
     assert (status, "gone.yaml: No such file" in err) == (2, True)
 

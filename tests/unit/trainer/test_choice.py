@@ -20,8 +20,11 @@ def test_a_region_that_is_likely_misspelt_is_told_by_the_plan(cloud, backend, no
     def notes(name, *regions):
         trainer = Trainer(backend(name, regions=regions), now=now)
         notes = trainer.plan(script, gpu="L4:2", max_run_duration="1h").notes
-        return [one for one in notes if "spelt" in one]
+        return [one for one in notes if "did you mean" in one]
 
-    told = ["the catalog knows of nothing in us-centrl1; us-central1 is spelt most like it"]
+    told = ["the catalog knows of nothing in us-centrl1; did you mean us-central1?"]
     assert notes("compute", "us-centrl1", "us-central1") == notes("vertex", "us-centrl1") == told
     assert notes("compute", "us-central1", "europe-west4") == []
+    assert notes("vertex", "us-est4") == [
+        "the catalog knows of nothing in us-est4; did you mean us-east4 or us-west4?"
+    ]
