@@ -110,13 +110,6 @@ def test_debug_raises_with_the_traceback():
         main(["gpus", "RTX 4090", "--debug"])
 
 
-def test_an_api_that_is_off_exits_3(cloud, run):
-    cloud.enable_api("compute", enabled=False)
-    status, _, err = run("clean-up")
-    assert status == 3
-    assert "fix: " in err
-
-
 @each(
     ("error", "status"),
     [

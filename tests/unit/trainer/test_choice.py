@@ -25,6 +25,4 @@ def test_a_region_that_is_likely_misspelt_is_told_by_the_plan(cloud, backend, no
     told = ["the catalog knows of nothing in us-centrl1; did you mean us-central1?"]
     assert notes("compute", "us-centrl1", "us-central1") == notes("vertex", "us-centrl1") == told
     assert notes("compute", "us-central1", "europe-west4") == []
-    assert notes("vertex", "us-est4") == [
-        "the catalog knows of nothing in us-est4; did you mean us-east4 or us-west4?"
-    ]
+    assert "did you mean us-east4 or us-west4?" in notes("vertex", "us-est4")[0]
