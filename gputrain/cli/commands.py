@@ -71,8 +71,7 @@ def command(
             from gputrain.cli.settings import SHARED, Settings
 
             place = {one: given.pop(one) for one in SHARED}
-            backend = "vertex" if given.get("from_gcloud") else "local"
-            return function(Settings.of(place, backend), **given)
+            return function(Settings.of(place, "vertex" if given.get("from_gcloud") else "local"), **given)
 
         decorated: click.Command = group.command(name, cls=cls)(all_of(*decorators, places, output)(run))
         return decorated
@@ -461,11 +460,7 @@ def clean_up(settings: Settings, yes: bool) -> Exit:
     gone = trainer.clean_up(found) if removes else found
     gone.left_out = tuple(dict.fromkeys((*found.left_out, *gone.left_out)))
     rows = [
-        {
-            **picked(one, "name place status"),
-            "job": one.job_id,
-            "price_usd_h": one.price and one.price.usd_h,
-        }
+        {**picked(one, "name place status"), "job": one.job_id, "price_usd_h": one.price and one.price.usd_h}
         for one in gone
     ]
     document = {"removed": removes, "backends": settings.backends, "left_out": list(gone.left_out)}

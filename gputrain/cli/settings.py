@@ -40,11 +40,7 @@ class Settings:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], backend: str = "local") -> Settings:
-        """The settings for a command, by its options and variables, with a backend where none is named.
-
-        Raises:
-            SpecError: the file is faulty.
-        """
+        """The settings for a command; ``backend`` where none is named. Raises SpecError for a faulty file."""
         file = read_file(Path(FILE))
         shared: dict[str, Any] = {"project": os.environ.get("GOOGLE_CLOUD_PROJECT")}
         shared |= {key: file[key] for key in SHARED if key in file}
@@ -58,8 +54,7 @@ class Settings:
     @property
     def backends(self) -> tuple[str, ...]:
         """Names of the backends, in order of preference."""
-        names: tuple[str, ...] = self.shared["backends"]
-        return names
+        return tuple(self.shared["backends"])
 
     @property
     def scope(self) -> str:

@@ -96,8 +96,9 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
         if not os.path.isdir(folder):
             fix = f"check the path; it starts at {os.getcwd()}"
             if spec.source_dir is None and spec.script is not None:
-                problem = f"there is no folder {folder!r}"
-                raise invalid("script", script_of(spec), "a Python file", fix, problem=problem)
+                raise invalid(
+                    "script", script_of(spec), "a Python file", fix, problem=f"no folder {folder!r}"
+                )
             raise invalid("source_dir", folder, "a folder that exists", fix)
         if not installed:
             _check_not_home(folder)
@@ -267,16 +268,17 @@ def _script(spec: TrainingSpec, folder: str) -> str:
         fix = "name a Python file in it" if is_folder else _near(path)
         if named and os.path.isfile(os.path.join(folder, named)):
             fix = f"it is named from source_dir on: script={named!r}"
-        what = "a folder" if is_folder else "not there"
-        raise invalid("script", path, "a Python file", fix, problem=f"{path!r} is {what}")
+        problem = f"{path!r} is {'a folder' if is_folder else 'not there'}"
+        raise invalid("script", path, "a Python file", fix, problem=problem)
     if not inside:
         raise invalid("script", path, f"a file inside {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
-        fix = f"command={['sh', inside]}" if inside.endswith(".sh") else "command=[...] runs any program"
-        if inside.endswith(".ipynb"):
-            fix = f"`jupyter nbconvert --to script {shlex.quote(inside)}` makes one of it"
-        if inside.endswith((".yaml", ".yml")):
-            fix = f"--from-gcloud {shlex.quote(inside)} takes a job from a gcloud config"
+        fixes = {
+            ".sh": f"command={['sh', inside]}",
+            ".ipynb": f"`jupyter nbconvert --to script {shlex.quote(inside)}` makes one of it",
+            ".yaml": f"--from-gcloud {shlex.quote(inside)} takes a job from a gcloud config",
+        }
+        fix = fixes.get(os.path.splitext(inside)[1], "command=[...] runs any program")
         raise invalid("script", path, "a file whose name ends in .py", fix)
     try:
         _parsed(path)

@@ -36,7 +36,7 @@ from tests.each import each
         ("gpus --region us-centrl1", "fix: --region us-central1\n"),
         ("map --name nosuch", "there is no experiment nosuch in file://"),
         ("show nosuch", "there is no job 'nosuch'\n  why: backends: local"),
-        ("submit scr/train.py", "there is no folder"),
+        ("submit scr/train.py", "script: no folder"),
         ("build", "--base: missing. Expected a base or a Dockerfile"),
     ],
 )
