@@ -79,26 +79,18 @@ def meaning(description: str, usage_type: str) -> tuple[Part, ProvisioningModel]
 
 def _usd_h(sku: Mapping[str, Any], part: Part) -> Decimal:
     """The latest price of one unit for an hour; the list is in order of time."""
+    hours = _UNITS.get(part.partition(" ")[0], {"h": 1})
     try:
         expression = sku["pricingInfo"][-1]["pricingExpression"]
-        unit, tiers = str(expression["usageUnit"]), [tier["unitPrice"] for tier in expression["tieredRates"]]
-        prices = {
-            Decimal(int(one.get("units") or 0)) + Decimal(int(one.get("nanos") or 0)).scaleb(-9)
-            for one in tiers
-        }
-        currencies = {str(one.get("currencyCode"))[:10] for one in tiers}
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise OddSkuError(f"no price where one belongs ({type(error).__name__})") from None
-    hours = _UNITS.get(part.partition(" ")[0], {"h": 1}).get(unit)
-    if currencies - {"USD"}:
-        raise OddSkuError(f"priced in {', '.join(sorted(currencies))}, not US dollars")
-    if hours is None:
-        raise OddSkuError(f"priced by {unit[:20]!r}")
-    if len(prices) != 1:
-        raise OddSkuError("its price depends on how much is used")
-    if min(prices) < 0:
-        raise OddSkuError("its price is below nothing")
-    return min(prices) / hours
+        (tier,) = expression["tieredRates"]  # of several, the price depends on how much is used
+        price, unit = tier["unitPrice"], expression["usageUnit"]
+        usd = Decimal(int(price.get("units") or 0)) + Decimal(int(price.get("nanos") or 0)).scaleb(-9)
+        if price["currencyCode"] != "USD" or usd < 0:
+            raise ValueError(price)
+        return usd / hours[unit]
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        why = f"{type(error).__name__}: {error}"[:80]
+        raise OddSkuError(f"it has no plain price in US dollars ({why})") from None
 
 
 def rates_of(skus: Iterable[Mapping[str, Any]]) -> tuple[Rates, tuple[tuple[str, str], ...]]:
