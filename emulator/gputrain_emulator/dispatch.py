@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from gputrain_emulator import faults, messages, partial, rates, schema, world
+from gputrain_emulator import faults, messages, partial, schema, world
 from gputrain_emulator.call import Call, Method, Reply
 from gputrain_emulator.errors import ApiError, Style, bad_request
 from gputrain_emulator.exchanges import Request, RequestLog, Seen
@@ -195,10 +195,8 @@ class Dispatcher:
                 raise world.api_disabled(method.service, project, method.style)
             region = call.params.get("region") or call.params.get("zone", "").rpartition("-")[0]
             place = region or "".join(re.findall(r"/locations/([^/]+)", call.path)[:1])
-            if answer.pool and self.world.rates.count(answer.pool, project.id, place):
-                if method.style is Style.COMPUTE:
-                    raise rates.compute_rate_limited(project.number)
-                raise rates.platform_rate_limited(method.service, answer.pool, project.number)
+            if answer.pool:
+                self.world.rates.charge(answer.pool, project, place)
         if answer.permission != "-" and not call.caller.may(answer.permission):
             raise world.permission_denied(
                 answer.permission, _resource(call), method.service, method.style, call.caller.email

@@ -81,21 +81,14 @@ class ApiError(Exception):
         return json.dumps(self.body(style), indent=1).encode()
 
 
-def error_info(reason: str, domain: str, **metadatas: str) -> dict[str, Any]:
-    """A google.rpc.ErrorInfo detail as One Platform services write it."""
+def error_info(reason: str, domain: str, style: Style = Style.PLATFORM, **facts: str) -> dict[str, Any]:
+    """A google.rpc.ErrorInfo detail; Compute Engine calls the map of its facts ``metadatas``."""
     return {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
         "reason": reason,
         "domain": domain,
-        "metadata": metadatas,
+        "metadatas" if style is Style.COMPUTE else "metadata": facts,
     }
-
-
-def compute_error_info(reason: str, **metadatas: str) -> dict[str, Any]:
-    """A google.rpc.ErrorInfo detail as Compute Engine writes it: the map is called ``metadatas``."""
-    info = error_info(reason, "compute.googleapis.com")
-    del info["metadata"]
-    return {**info, "metadatas": metadatas}
 
 
 def bad_request(problems: Sequence[tuple[str, str]]) -> ApiError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gputrain_emulator import faults, tables
-from gputrain_emulator.errors import ApiError, compute_error_info, error_info
+from gputrain_emulator.errors import ApiError, Style, error_info
 from gputrain_emulator.faults import Fault, OperationFails, Refuse
 
 AT_ONCE, LATER, WIRE, LIST = "at once", "in the operation", "on the wire", "in a list"
@@ -78,11 +78,10 @@ def fault(row: str, **names: str) -> Fault:
         if failure.quota:
             error["errorDetails"] = [{"quotaInfo": dict(failure.quota)}]
         return OperationFails(errors=[error], http_status=failure.http)
-    details = []
-    if failure.info and row in VERTEX_ROWS:
-        details = [error_info(failure.info, "googleapis.com", **facts)]
-    elif failure.info:
-        details = [compute_error_info(failure.info, **facts)]
+    domain, style = "googleapis.com", Style.PLATFORM
+    if row in ROWS:
+        domain, style = "compute.googleapis.com", Style.COMPUTE
+    details = [error_info(failure.info, domain, style, **facts)] if failure.info else []
     return Refuse(
         error=ApiError(
             failure.http or 500,

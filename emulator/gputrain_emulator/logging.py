@@ -16,7 +16,6 @@ from gputrain_emulator.call import Call, page
 from gputrain_emulator.clock import parse_ns, zulu_time
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.query import ORDER, FilterError, Leaf, Test
-from gputrain_emulator.rates import platform_rate_limited
 from gputrain_emulator.routes import Service
 from gputrain_emulator.world import Project, World, api_disabled, permission_denied, unknown_project
 
@@ -129,27 +128,6 @@ class Logs:
         self._keys: set[tuple[str, int, str]] = set()
         self._serials = itertools.count(1)
 
-    def write(
-        self,
-        project: Project,
-        log: str,
-        *,
-        resource: Mapping[str, Any],
-        text: str = "",
-        payload: Mapping[str, Any] | None = None,
-        severity: str = "DEFAULT",
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
-        """Write one entry as the service itself does."""
-        document = {
-            "logName": f"projects/{project.id}/logs/{log}",
-            "resource": dict(resource),
-            "severity": severity,
-            "labels": dict(labels or {}),
-            **({"textPayload": text} if payload is None else {"jsonPayload": dict(payload)}),
-        }
-        self.add(project, document)
-
     def add(self, project: Project, document: dict[str, Any]) -> None:
         """Keep a LogEntry document; one of the same log, time and insertId is that one."""
         now, serial = self.world.clock.now(), next(self._serials)
@@ -182,8 +160,7 @@ def list_entries(call: Call) -> dict[str, Any]:
         raise ApiError(400, "resource_names cannot be empty.")
     projects = [_project(call, name, "logging.logEntries.list") for name in names]
     for project in projects:
-        if call.world.rates.count("logging.reads", project.id, ""):
-            raise platform_rate_limited("logging", "logging.reads", project.number)
+        call.world.rates.charge("logging.reads", project)
     wanted = _filter(asked.get("filter", ""))
     newest_first = _order(asked.get("orderBy", ""))
     size = asked.get("pageSize", 0)

@@ -39,7 +39,6 @@ def clock_skew() -> Refuse:
 
 
 @SERVICE.route("POST", "/token", "oauth.token", permission="-", needs_api=False, is_raw=True)
-@SERVICE.route("POST", "/oauth2/v4/token", "oauth.token.v4", permission="-", needs_api=False, is_raw=True)
 def token(call: Call) -> dict[str, Any]:
     form = parse_qs(call.raw_body.decode("utf-8", "replace"))
     asked = {name: values[-1] for name, values in form.items()}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gputrain_emulator.errors import ApiError
+
+if TYPE_CHECKING:
+    from gputrain_emulator.world import Project
 
 DEFAULT_PER_MINUTE = {
     "compute.reads": 1500,
@@ -45,34 +49,33 @@ class Rates:
             raise ValueError(f"calls a minute are a whole number from 0 on, not {per_minute!r:.100}")
         self.per_minute[pool] = per_minute
 
-    def count(self, pool: str, project: str, place: str) -> int:
-        """One more call; returns the limit it broke, or 0."""
-        limit = self.per_minute.get(pool)
-        if not self.enforced or limit is None:
-            return 0
+    def charge(self, pool: str, project: Project, place: str = "") -> None:
+        """One more call; raises ApiError where the minute is spent."""
+        limit = self.per_minute[pool]
+        if not self.enforced:
+            return
         minute = int(self._ticking() // 60)
         if minute != self._minute:
             self._minute = minute
             self._counts.clear()
-        key = (project, pool, place)
+        key = (project.id, pool, place)
         self._counts[key] = self._counts.get(key, 0) + 1
-        return limit if self._counts[key] > limit else 0
+        if self._counts[key] > limit:
+            service, _, metric = pool.partition(".")
+            raise _rate_limited(service, metric, project.number)
 
 
-def compute_rate_limited(number: str) -> ApiError:
-    """Compute Engine's 403 for a spent minute."""
-    message = (
-        "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service "
-        f"'compute.googleapis.com' for consumer 'project_number:{number}'."
+def _rate_limited(service: str, metric: str, number: str) -> ApiError:
+    """Compute Engine's 403 for a spent minute, or One Platform's 429."""
+    is_compute = service == "compute"
+    what, limit = (
+        ("Queries", "Queries per minute")
+        if is_compute
+        else (f"{service}.googleapis.com/{metric}", "requests per minute")
     )
-    return ApiError(403, message, reason="rateLimitExceeded", domain="usageLimits")
-
-
-def platform_rate_limited(service: str, pool: str, number: str) -> ApiError:
-    """One Platform's 429 for a spent minute."""
-    metric = pool.rpartition(".")[2]
     message = (
-        f"Quota exceeded for quota metric '{service}.googleapis.com/{metric}' and limit 'requests per "
-        f"minute' of service '{service}.googleapis.com' for consumer 'project_number:{number}'."
+        f"Quota exceeded for quota metric '{what}' and limit '{limit}' of service "
+        f"'{service}.googleapis.com' for consumer 'project_number:{number}'."
     )
-    return ApiError(429, message, reason="rateLimitExceeded")
+    domain = "usageLimits" if is_compute else "global"
+    return ApiError(403 if is_compute else 429, message, reason="rateLimitExceeded", domain=domain)

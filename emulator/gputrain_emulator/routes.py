@@ -300,7 +300,7 @@ def _released(path: str) -> tuple[str, str]:
 
 
 HOMES = {
-    "oauth": ("token", "oauth2"),
+    "oauth": ("token",),
     "storage": ("storage", "upload", "download", "resumable"),
     "logging": ("v2",),
     "serviceusage": ("v1",),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gputrain_emulator.clock import Clock
-from gputrain_emulator.errors import ApiError, Style, compute_error_info, error_info
+from gputrain_emulator.errors import ApiError, Style, error_info
 from gputrain_emulator.faults import Faults, invalid_credentials
 from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.rates import Rates
@@ -203,13 +203,8 @@ def api_disabled(service: str, project: Project, style: Style) -> ApiError:
         "few minutes for the action to propagate to our systems and retry."
     )
     facts = {"service": host, "consumer": f"projects/{project.number}", "activationUrl": url}
-    info = compute_error_info if style is Style.COMPUTE else _platform_info
-    detail = {**info("SERVICE_DISABLED", **facts), "domain": "googleapis.com"}
+    detail = error_info("SERVICE_DISABLED", "googleapis.com", style, **facts)
     return ApiError(403, message, reason="accessNotConfigured", domain="usageLimits", details=[detail])
-
-
-def _platform_info(reason: str, **facts: str) -> dict[str, Any]:
-    return error_info(reason, "googleapis.com", **facts)
 
 
 def permission_denied(permission: str, resource: str, service: str, style: Style, email: str) -> ApiError:

@@ -13,7 +13,7 @@ from gputrain_emulator.compute.links import last
 from gputrain_emulator.compute.operations import mutation
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.state import Compute, Operation, Vm
-from gputrain_emulator.errors import ApiError, compute_error_info
+from gputrain_emulator.errors import ApiError, Style, error_info
 
 Json = dict[str, Any]
 AT = "resource.instanceProperties"
@@ -85,7 +85,8 @@ def _refuse_crowd(compute: Compute, call: Call) -> None:
     ):
         return
     facts = {"containerType": "PROJECT", "containerId": call.owner.number, "location": "global"}
-    detail = compute_error_info("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", **facts)
+    reason = "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED"
+    detail = error_info(reason, "compute.googleapis.com", Style.COMPUTE, **facts)
     raise ApiError(
         403, "Rate Limit Exceeded", reason="rateLimitExceeded", domain="usageLimits", details=[detail]
     )

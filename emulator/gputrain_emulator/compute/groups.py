@@ -62,23 +62,6 @@ def insert_group(call: Call) -> Operation:
 documents.register(GROUPS, "instanceGroupManager", "instance_group_manager", deletes=False)
 
 
-@COMPUTE.method("compute.instanceGroupManagers.listManagedInstances", permission="compute.instanceGroupManagers.get", pool="compute.reads")  # fmt: skip  # noqa: E501
-def list_managed(call: Call) -> Json:
-    """The VMs of a group."""
-    path, _ = documents.find(call, GROUPS, "instance_group_manager")
-    rows = [
-        {
-            "instance": link(vm.path),
-            "id": vm.id,
-            "name": vm.name,
-            "instanceStatus": vm.status,
-            "currentAction": "NONE" if vm.status == "RUNNING" else "CREATING",
-        }
-        for vm in members(call.world.part(Compute), path)
-    ]
-    return {"managedInstances": rows} if rows else {}
-
-
 @mutation("compute.instanceGroupManagers.delete")
 def delete_group(call: Call) -> Operation:
     """The group, its requests and all its VMs; one that makes VMs just now is done with that first."""

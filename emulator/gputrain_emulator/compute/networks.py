@@ -243,32 +243,11 @@ def profiles() -> dict[str, str]:
     }
 
 
-def _profile(call: Call, name: str) -> Json:
+def _profile(call: Call, name: str) -> str:
     path = f"projects/{call.owner.id}/global/networkProfiles/{name}"
     if name not in profiles():
         raise refusals.not_found(path)
-    location = {"name": profiles()[name], "scope": "ZONE"}
-    features = {
-        "interfaceTypes": ["MRDMA"],
-        "allowMultiNicInSameNetwork": "MULTI_NIC_IN_SAME_NETWORK_ALLOWED",
-        "allowAutoModeSubnet": "AUTO_MODE_SUBNET_BLOCKED",
-    }
-    return {
-        "kind": "compute#networkProfile",
-        "name": name,
-        "location": location,
-        "features": features,
-        "selfLink": link(path),
-    }
-
-
-documents.register(
-    "networkProfiles",
-    "networkProfile",
-    "network_profile",
-    deletes=False,
-    usual=lambda call: [_profile(call, name) for name in sorted(profiles())],
-)
+    return link(path)
 
 
 @mutation("compute.networks.insert", permission="compute.networks.create")
@@ -282,7 +261,7 @@ def insert_network(call: Call) -> Operation:
         raise refusals.already_exists(f"projects/{call.owner.id}/global/networks/default")
     more: Json = {"autoCreateSubnetworks": is_auto, "mtu": mtu or 1460}
     if body.get("networkProfile"):
-        more["networkProfile"] = _profile(call, last(body["networkProfile"]))["selfLink"]
+        more["networkProfile"] = _profile(call, last(body["networkProfile"]))
         if is_auto:
             sentence = "A network with a network profile cannot be in auto subnet mode."
             raise refusals.invalid("resource.autoCreateSubnetworks", "true", sentence)

@@ -91,12 +91,6 @@ def _reservation_error(compute: Compute, vm: Vm) -> OperationError | None:
             f"Specified reservation '{name}' can not be targeted as specificReservationRequired is not set."
         )
         return refusals.operation_error("CONDITION_NOT_MET", sentence, http_status=400)
-    if document.get("status") != "READY":
-        sentence = (
-            f"Cannot insert instance to a reservation with status: {document.get('status')}, as it "
-            "requires reservation to be in READY state."
-        )
-        return refusals.operation_error("CONDITION_NOT_MET", sentence, http_status=412)
     if not _room(document, vm):
         sentence = f"Specified reservation '{name}' does not have available resources for the request."
         return refusals.operation_error("CONDITION_NOT_MET", sentence, http_status=412)

@@ -11,7 +11,6 @@ from gputrain_emulator.call import Call, page
 from gputrain_emulator.clock import parse_time, zulu_time
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.query import ORDER, FilterError, Leaf, is_like
-from gputrain_emulator.rates import platform_rate_limited
 from gputrain_emulator.routes import Service
 from gputrain_emulator.vertex import machines, offers
 from gputrain_emulator.vertex.checks import check, listed, precondition
@@ -28,7 +27,7 @@ _NAME = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/customJobs/([^/]+))?")
 @SERVICE.method("aiplatform.customJobs.create", pool="aiplatform.job_writes")
 def create(call: Call) -> Json:
     vertex, region = call.world.part(Vertex), _region(call)
-    _count_request(call, region)
+    call.world.rates.charge("aiplatform.requests", call.owner, region)  # besides its own 60 a minute
     if any("pythonPackageSpec" in pool for pool in call.body.get("jobSpec", {}).get("workerPoolSpecs", ())):
         raise ApiError.unimplemented("aiplatform.customJobs.create with a pythonPackageSpec")
     check(call, region)
@@ -80,7 +79,7 @@ def cancel(call: Call) -> Json:
 @SERVICE.method("aiplatform.customJobs.delete", pool="aiplatform.job_writes")
 def delete(call: Call) -> Json:
     vertex, job = call.world.part(Vertex), _job(call)
-    _count_request(call, job.region)
+    call.world.rates.charge("aiplatform.requests", call.owner, job.region)
     if job.state not in TERMINAL:
         raise precondition(
             f"The CustomJob {job.name} is in state {job.state.value}. Only jobs that have ended can be "
@@ -132,12 +131,6 @@ def _region(call: Call) -> str:
 def _job(call: Call) -> Job:
     region = _region(call)
     return call.world.part(Vertex).find(call.owner, region, call.params["name"].rpartition("/")[2])
-
-
-def _count_request(call: Call, region: str) -> None:
-    """Creates and deletes count among all requests too, besides their own 60 a minute."""
-    if call.world.rates.count("aiplatform.requests", call.owner.id, region):
-        raise platform_rate_limited("aiplatform", "aiplatform.requests", call.owner.number)
 
 
 _OUTPUT_ONLY = ("name", "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris")

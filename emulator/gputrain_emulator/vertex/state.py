@@ -481,18 +481,24 @@ class Vertex:
             if job.spec.get("serviceAccount") not in self.deaf_accounts:
                 whole = {"message": text, "levelname": severity} if payload is None else payload
                 labels = {"compute.googleapis.com/resource_name": task}
-                self._log(job, task, task, labels, payload=whole, severity=severity)
+                self._log(job, task, task, labels, jsonPayload=dict(whole), severity=severity)
 
     def say(self, job: Job, text: str, *, severity: str = "INFO", state: str = "") -> None:
         """A line of the service itself, as GitHub's cortex-data-foundation#42 shows it (2026-11-22)."""
         labels = {"ml.googleapis.com/job_state": state} if state else {}
-        self._log(job, f"ml.googleapis.com%2F{job.id}", "service", labels, text=text, severity=severity)
+        self._log(
+            job, f"ml.googleapis.com%2F{job.id}", "service", labels, textPayload=text, severity=severity
+        )
 
     def _log(self, job: Job, log: str, task: str, labels: Mapping[str, str], **entry: Any) -> None:
         names = {"job_id": job.id, "project_id": job.project.id, "task_name": task}
-        resource = {"type": "ml_job", "labels": names}
-        whole = {"ml.googleapis.com/endpoint": "", **labels}
-        self.world.part(Logs).write(job.project, log, resource=resource, labels=whole, **entry)
+        document = {
+            "logName": f"projects/{job.project.id}/logs/{log}",
+            "resource": {"type": "ml_job", "labels": names},
+            "labels": {"ml.googleapis.com/endpoint": "", **labels},
+            **entry,
+        }
+        self.world.part(Logs).add(job.project, document)
 
     def _do(self, job: Job | str, what: Callable[..., None], *words: Any) -> None:
         with self.world.lock:
