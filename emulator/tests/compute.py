@@ -102,6 +102,16 @@ def spot(action: str = "DELETE", **more: Any) -> compute_v1.Scheduling:
     )
 
 
+def flex(**more: Any) -> dict[str, Any]:
+    """What makes a VM one of flex-start; ``more`` changes its scheduling."""
+    scheduling = {
+        "provisioning_model": "FLEX_START", "instance_termination_action": "DELETE",
+        "on_host_maintenance": "TERMINATE", "max_run_duration": compute_v1.Duration(seconds=3600), **more,
+    }  # fmt: skip
+    affinity = compute_v1.ReservationAffinity(consume_reservation_type="NO_RESERVATION")
+    return {"scheduling": compute_v1.Scheduling(**scheduling), "reservation_affinity": affinity}
+
+
 def gang(
     count: int, machine: str = "a3-highgpu-8g", prefix: str = "g", **more: Any
 ) -> compute_v1.BulkInsertInstanceResource:

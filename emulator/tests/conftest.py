@@ -57,11 +57,22 @@ def live() -> Iterator[Cloud]:
         assert discovery.judge(cloud) == []
 
 
-@pytest.fixture
-def storage_client(cloud: Cloud) -> Any:
-    """Google's own client of Cloud Storage, as the project's owner."""
+def storage_client_of(cloud: Cloud, credentials: Any = None) -> Any:
+    """Google's own client of Cloud Storage, as the project's owner or somebody else."""
     return storage.Client(
         project=cloud.project,
-        credentials=cloud.credentials,
+        credentials=credentials or cloud.credentials,
         client_options={"api_endpoint": cloud.endpoints.storage},
     )
+
+
+@pytest.fixture
+def storage_client(cloud: Cloud) -> Any:
+    return storage_client_of(cloud)
+
+
+@pytest.fixture
+def bucket(cloud: Cloud, storage_client: Any) -> Any:
+    """The bucket ``bucket``, which is there."""
+    cloud.add_bucket("bucket")
+    return storage_client.bucket("bucket")

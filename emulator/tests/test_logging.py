@@ -88,6 +88,13 @@ def read(cloud: Cloud, wanted: str = "", caller: Any = None, **more: Any) -> lis
         ("jsonPayload.none=1", False),
         ("jsonPayload.none!=1", False),
         ('logName="projects/p/logs/workerpool0-0"', True),
+        # OR binds tighter than AND, NOT tightest; two terms side by side are an AND
+        ("labels.run=x OR severity=WARNING AND labels.run=alpha OR severity=ERROR", True),
+        ("labels.run=alpha OR severity=WARNING AND labels.run=x OR severity=ERROR", False),
+        ("NOT labels.run=alpha severity=WARNING", False),
+        ("(labels.run=x OR severity=WARNING) AND jsonPayload.step=10", True),
+        ("(labels.run=alpha\nseverity=WARNING) jsonPayload.step=11", False),
+        (r'jsonPayload.message="step \"10\" \\ there"', False),
     ],
 )
 def test_filters_find_what_google_would(wanted: str, found: bool) -> None:

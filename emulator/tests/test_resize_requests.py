@@ -8,7 +8,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import ZONE, Clients, P, boot_disk
+from emulator.tests.compute import ZONE, Clients, P, boot_disk, flex
 from gputrain_emulator import Cloud
 
 MACHINE = "a3-highgpu-8g"
@@ -24,33 +24,27 @@ class Queue:
         self.templates = self.clients.of("InstanceTemplates")
         self.requests = self.clients.of("InstanceGroupManagerResizeRequests")
 
-    def template(self, **scheduling: Any) -> None:
-        wanted = {
-            "provisioning_model": "FLEX_START", "on_host_maintenance": "TERMINATE",
-            "max_run_duration": compute_v1.Duration(seconds=3600), "instance_termination_action": "DELETE",
-            **scheduling,
-        }  # fmt: skip
+    def template(self) -> None:
+        network = compute_v1.NetworkInterface(network="global/networks/default")
         properties = compute_v1.InstanceProperties(
-            machine_type=MACHINE, scheduling=compute_v1.Scheduling(**wanted), disks=[boot_disk()],
-            network_interfaces=[compute_v1.NetworkInterface(network="global/networks/default")],
-            reservation_affinity=compute_v1.ReservationAffinity(consume_reservation_type="NO_RESERVATION"),
-        )  # fmt: skip
+            machine_type=MACHINE, disks=[boot_disk()], network_interfaces=[network], **flex()
+        )
         resource = compute_v1.InstanceTemplate(name="t", properties=properties)
         self.templates.insert_unary(project=P, instance_template_resource=resource)
 
-    def group(self, action: str = "DO_NOTHING") -> None:
+    def group(self) -> None:
         resource = compute_v1.InstanceGroupManager(
             name="gang", base_instance_name="g", target_size=0,
             versions=[compute_v1.InstanceGroupManagerVersion(instance_template="global/instanceTemplates/t")],
             instance_lifecycle_policy=compute_v1.InstanceGroupManagerInstanceLifecyclePolicy(
-                default_action_on_failure=action
+                default_action_on_failure="DO_NOTHING"
             ),
         )  # fmt: skip
         self.groups.insert_unary(project=P, zone=ZONE, instance_group_manager_resource=resource)
 
-    def ask(self, run_s: int = 3600, **wanted: Any) -> None:
+    def ask(self, **wanted: Any) -> None:
         resource = compute_v1.InstanceGroupManagerResizeRequest(
-            name="r", requested_run_duration=compute_v1.Duration(seconds=run_s), **wanted
+            name="r", requested_run_duration=compute_v1.Duration(seconds=3600), **wanted
         )
         self.requests.insert_unary(
             project=P, zone=ZONE, instance_group_manager="gang",

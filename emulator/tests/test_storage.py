@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import requests
 from google.api_core.exceptions import Conflict, Forbidden, GoogleAPICallError, NotFound, PreconditionFailed
-from google.cloud import storage
 
+from emulator.tests.conftest import storage_client_of
 from gputrain_emulator import Cloud
 from gputrain_emulator.storage import Storage, too_fast
 from tests.each import each
@@ -24,24 +24,9 @@ def url(cloud: Cloud, path: str) -> str:
     return cloud.endpoints.storage + path
 
 
-def client_of(cloud: Cloud, credentials: Any = None) -> Any:
-    """Google's own client, as the project's owner or somebody else."""
-    return storage.Client(
-        project=cloud.project,
-        credentials=credentials or cloud.credentials,
-        client_options={"api_endpoint": cloud.endpoints.storage},
-    )
-
-
 @pytest.fixture
-def client(cloud: Cloud) -> Any:
-    cloud.world.part(Storage).add_bucket("bucket", location="us-central1")
-    return client_of(cloud)
-
-
-@pytest.fixture
-def bucket(client: Any) -> Any:
-    return client.bucket("bucket")
+def client(storage_client: Any, bucket: Any) -> Any:
+    return storage_client
 
 
 def test_a_bucket_is_made_once_and_deleted_when_empty(client: Any) -> None:
@@ -95,7 +80,7 @@ def test_one_of_sixteen_threads_takes_the_lock(cloud: Cloud, client: Any) -> Non
 
     def take(number: int) -> None:
         try:
-            client_of(cloud).bucket("bucket").blob("lock").upload_from_string(
+            storage_client_of(cloud).bucket("bucket").blob("lock").upload_from_string(
                 str(number), if_generation_match=0
             )
         except PreconditionFailed:
@@ -159,7 +144,7 @@ def test_a_name_written_too_fast_is_a_429_that_the_client_waits_out(cloud: Cloud
 
 def test_permissions_are_asked_for_one_by_one(cloud: Cloud, client: Any) -> None:
     reader = cloud.caller("reader@example.com", ["storage.objects.get", "storage.objects.create"])
-    limited = client_of(cloud, cloud.credentials_of(reader)).bucket("bucket")
+    limited = storage_client_of(cloud, cloud.credentials_of(reader)).bucket("bucket")
     limited.blob("a").upload_from_string("x")
     with pytest.raises(Forbidden, match=r"does not have storage\.objects\.delete access"):
         limited.blob("a").upload_from_string("y")

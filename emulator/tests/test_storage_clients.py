@@ -4,21 +4,17 @@ discovery document; nine megabytes up and down, equal to the byte."""
 from __future__ import annotations
 
 import io
-import json
 import random
-from importlib.resources import files as files_of
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gcsfs.core import GCSFileSystem
-from google.cloud import storage
-from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 from googleapiclient.http import MediaIoBaseDownload, MediaIoBaseUpload
 
+from emulator.tests.test_discovery_client import client
 from gputrain_emulator import Cloud
-from gputrain_emulator.storage import Storage
 from tests.each import each
 
 BLOCK = 1 << 20
@@ -26,41 +22,27 @@ NINE = random.Random(9).randbytes(9 * BLOCK + 17)
 
 
 @pytest.fixture
-def files(cloud: Cloud) -> Any:
+def files(cloud: Cloud, bucket: Any) -> Any:
     """gcsfs on a cloud with one bucket."""
-    cloud.world.part(Storage).add_bucket("bucket-1")
     return GCSFileSystem(
         token="anon", endpoint_url=cloud.endpoints.storage, project=cloud.project, skip_instance_cache=True
     )
 
 
 @pytest.fixture
-def bucket(cloud: Cloud) -> Any:
-    cloud.world.part(Storage).add_bucket("bucket-1")
-    return storage.Client(
-        project=cloud.project,
-        credentials=cloud.credentials,
-        client_options={"api_endpoint": cloud.endpoints.storage},
-    ).bucket("bucket-1")
-
-
-@pytest.fixture
-def service(cloud: Cloud) -> Any:
+def service(cloud: Cloud, bucket: Any) -> Any:
     """The client that googleapiclient makes of Google's document, told that Google is here."""
-    cloud.world.part(Storage).add_bucket("bucket-1")
-    place = files_of("googleapiclient.discovery_cache") / "documents" / "storage.v1.json"
-    document = {**json.loads(place.read_text("utf-8")), "rootUrl": f"{cloud.endpoints.storage}/"}
-    return discovery.build_from_document(document, credentials=cloud.credentials)
+    return client(cloud, "storage.v1")
 
 
 def test_gcsfs_writes_block_after_block_and_reads_them_back(files: Any, tmp_path: Path) -> None:
-    with files.open("bucket-1/blocks", "wb", block_size=BLOCK) as out:
+    with files.open("bucket/blocks", "wb", block_size=BLOCK) as out:
         for start in range(0, len(NINE), 700_001):
             out.write(NINE[start : start + 700_001])
     (tmp_path / "here").write_bytes(NINE)
-    files.put(str(tmp_path / "here"), "bucket-1/put")
-    files.get("bucket-1/put", str(tmp_path / "back"))
-    assert files.cat("bucket-1/blocks") == NINE
+    files.put(str(tmp_path / "here"), "bucket/put")
+    files.get("bucket/put", str(tmp_path / "back"))
+    assert files.cat("bucket/blocks") == NINE
     assert (tmp_path / "back").read_bytes() == NINE
 
 
@@ -78,12 +60,10 @@ def test_gcsfs_makes_a_bucket_moves_in_it_and_removes_all_of_it(files: Any) -> N
 
 def test_the_client_of_the_discovery_document_uploads_in_chunks(service: Any) -> None:
     media = MediaIoBaseUpload(io.BytesIO(NINE), "application/x-mine", chunksize=2 * BLOCK, resumable=True)
-    made = service.objects().insert(bucket="bucket-1", name="a", media_body=media).execute()
+    made = service.objects().insert(bucket="bucket", name="a", media_body=media).execute()
     assert (made["size"], made["contentType"]) == (str(len(NINE)), "application/x-mine")
     back = io.BytesIO()
-    download = MediaIoBaseDownload(
-        back, service.objects().get_media(bucket="bucket-1", object="a"), 2 * BLOCK
-    )
+    download = MediaIoBaseDownload(back, service.objects().get_media(bucket="bucket", object="a"), 2 * BLOCK)
     while not download.next_chunk()[1]:
         pass
     assert back.getvalue() == NINE

@@ -6,7 +6,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import ZONE, Clients, P, spot, vm
+from emulator.tests.compute import ZONE, Clients, P, flex, spot, vm
 from gputrain_emulator import Cloud
 
 
@@ -103,7 +103,8 @@ def test_a_quota_shows_in_the_operation(cloud: Cloud, clients: Clients, which: s
 
 def test_a_flex_start_vm_waits_for_capacity_and_then_runs(cloud: Cloud, clients: Clients) -> None:
     cloud.stock(ZONE, "a3-highgpu-2g", 0)
-    insert = clients.insert(flex(7200))
+    params = compute_v1.InstanceParams(request_valid_for_duration=compute_v1.Duration(seconds=7200))
+    insert = clients.insert(vm(machine="a3-highgpu-2g", params=params, **flex()))
     assert clients.status("vm-1") == "PENDING"
     cloud.clock.advance(3600)
     assert clients.status("vm-1") == "PENDING"
@@ -111,18 +112,3 @@ def test_a_flex_start_vm_waits_for_capacity_and_then_runs(cloud: Cloud, clients:
     cloud.clock.advance(120)
     assert clients.status("vm-1") == "RUNNING"
     assert not clients.wait(insert).error.errors
-
-
-def flex(valid_s: int) -> compute_v1.Instance:
-    scheduling = compute_v1.Scheduling(
-        provisioning_model="FLEX_START",
-        instance_termination_action="DELETE",
-        on_host_maintenance="TERMINATE",
-        max_run_duration=compute_v1.Duration(seconds=3600),
-    )  # fmt: skip
-    return vm(
-        machine="a3-highgpu-2g",
-        scheduling=scheduling,
-        reservation_affinity=compute_v1.ReservationAffinity(consume_reservation_type="NO_RESERVATION"),
-        params=compute_v1.InstanceParams(request_valid_for_duration=compute_v1.Duration(seconds=valid_s)),
-    )

@@ -10,7 +10,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import DEBIAN, ZONE, Clients, P, boot_disk, cpu_vm, spot, vm
+from emulator.tests.compute import DEBIAN, ZONE, Clients, P, boot_disk, cpu_vm, flex, spot, vm
 from gputrain_emulator import Cloud
 from tests.each import each
 
@@ -20,17 +20,6 @@ GPU = compute_v1.AcceleratorConfig
 def n1(machine: str, kind: str, count: int, **more: Any) -> compute_v1.Instance:
     config = GPU(accelerator_type=f"zones/{ZONE}/acceleratorTypes/{kind}", accelerator_count=count)
     return vm(machine=machine, guest_accelerators=[config], **more)
-
-
-def flex(**more: Any) -> dict[str, Any]:
-    scheduling = {
-        "provisioning_model": "FLEX_START",
-        "instance_termination_action": "DELETE",
-        "on_host_maintenance": "TERMINATE",
-        "max_run_duration": compute_v1.Duration(seconds=3600),
-    }
-    affinity = compute_v1.ReservationAffinity(consume_reservation_type="NO_RESERVATION")
-    return {"scheduling": compute_v1.Scheduling(**{**scheduling, **more}), "reservation_affinity": affinity}
 
 
 REFUSED = {
