@@ -74,6 +74,10 @@ class Call:
             raise LookupError(f"{self.method.id} names no project")
         return self.project
 
+    def shows(self, created: float) -> bool:
+        """Whether a list shows what was made then, as it may lag."""
+        return not self.stale_s or created <= self.world.clock.now() - self.stale_s
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:

@@ -125,8 +125,7 @@ def _message(message: Message, value: Any, at: str, problems: Problems) -> Any:
     if message.name.startswith("google.protobuf.") and message.name != "google.protobuf.Empty":
         return _well_known(message, value, at, problems)
     if not isinstance(value, dict):
-        problems.append((at, _invalid(at, message.name, value)))
-        return None
+        return _refuse(problems, at, message.name, value)
     document: dict[str, Any] = {}
     arms: set[str] = set()
     for key, item in value.items():
@@ -158,16 +157,14 @@ def _field(field: Field, value: Any, at: str, problems: Problems) -> Any:
             return None
         return _scalar(field, value, at, problems)
     if not isinstance(value, list):
-        problems.append((at, _invalid(at, _type_name(field), value)))
-        return None
+        return _refuse(problems, at, _type_name(field), value)
     return [_scalar(field, item, f"{at}[{index}]", problems) for index, item in enumerate(value)]
 
 
 def _map(field: Field, value: Any, at: str, problems: Problems) -> Any:
     entry = field.message.by_name["value"]
     if not isinstance(value, dict):
-        problems.append((at, _invalid(at, "Map", value)))
-        return None
+        return _refuse(problems, at, "Map", value)
     return {str(key): _scalar(entry, item, f"{at}[{key}]", problems) for key, item in value.items()}
 
 
@@ -177,7 +174,7 @@ def _scalar(field: Field, value: Any, at: str, problems: Problems) -> Any:
         return _message(field.message, value, at, problems)
     if kind == "string" and isinstance(value, str):
         if field.type and not field.enum.get(value):  # the value of number 0 is no word of the wire
-            problems.append((at, _invalid(at, _type_name(field), value)))
+            _refuse(problems, at, _type_name(field), value)
         return value
     if kind == "enum":
         return _enum(field, value, at, problems)
@@ -191,16 +188,14 @@ def _scalar(field: Field, value: Any, at: str, problems: Problems) -> Any:
         return _number(kind, value, at, problems)
     if kind == "bytes" and isinstance(value, str):
         return value
-    problems.append((at, _invalid(at, f"TYPE_{kind.upper()}", value)))
-    return None
+    return _refuse(problems, at, f"TYPE_{kind.upper()}", value)
 
 
 def _integer(kind: str, value: Any, at: str, problems: Problems) -> Any:
     low, high = _INT_RANGES[kind]
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,20}", text) or not low <= int(text) <= high:
-        problems.append((at, _invalid(at, f"TYPE_{kind.upper()}", value)))
-        return None
+        return _refuse(problems, at, f"TYPE_{kind.upper()}", value)
     return str(int(text)) if kind.endswith("64") else int(text)
 
 
@@ -210,8 +205,7 @@ def _number(kind: str, value: Any, at: str, problems: Problems) -> Any:
             raise ValueError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        problems.append((at, _invalid(at, f"TYPE_{kind.upper()}", value)))
-        return None
+        return _refuse(problems, at, f"TYPE_{kind.upper()}", value)
     return number if math.isfinite(number) else str(value)  # JSON writes "NaN" and "Infinity" as texts
 
 
@@ -224,23 +218,17 @@ def _enum(field: Field, value: Any, at: str, problems: Problems) -> Any:
         for name, number in field.enum.items():
             if number == value:
                 return name
-    problems.append((at, _invalid(at, _type_name(field), value)))
-    return None
+    return _refuse(problems, at, _type_name(field), value)
 
 
 def _type_name(field: Field) -> str:
     return f"type.googleapis.com/{field.type}" if field.type else f"TYPE_{field.kind.upper()}"
 
 
-def _invalid(at: str, type_name: str, value: Any) -> str:
-    shown = (
-        f'"{value}"'
-        if isinstance(value, str)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else repr(value)
-    )
-    return f"Invalid value at '{at}' ({type_name}), {shown[:200]}"
+def _refuse(problems: Problems, at: str, type_name: str, value: Any) -> None:
+    """One more problem: a value that is none of its type."""
+    shown = f'"{value}"' if isinstance(value, str) else json.dumps(value, default=repr)
+    problems.append((at, f"Invalid value at '{at}' ({type_name}), {shown[:200]}"))
 
 
 def _well_known(message: Message, value: Any, at: str, problems: Problems) -> Any:

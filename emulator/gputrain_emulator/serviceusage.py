@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.errors import ApiError, Style, error_info
 from gputrain_emulator.routes import Service
-from gputrain_emulator.world import DEFAULT_APIS, TITLES, Project, unknown_project
+from gputrain_emulator.world import DEFAULT_APIS, TITLES, Project
 
 MAX_BATCH = 30  # services.batchGet takes this many names (serviceusage v1 discovery document)
 
@@ -50,7 +51,10 @@ def batch_get(call: Call) -> dict[str, Any]:
     names = call.query.get("names", [])
     if not 1 <= len(names) <= MAX_BATCH:
         raise ApiError(400, f"Between 1 and {MAX_BATCH} names are needed, got {len(names)}.")
-    return {"services": [_service(_owner_of(call, name), name.rpartition("/")[2]) for name in names]}
+    found = [re.fullmatch(r"projects/([^/]+)/services/([^/]+)", name) for name in names]
+    if any(one is None or call.world.find_project(one[1]) is not call.owner for one in found):
+        raise ApiError(400, "All names must be services of the parent of the request.")
+    return {"services": [_service(call.owner, one[2]) for one in found if one]}
 
 
 @SERVICE.route("POST", "/v1/projects/{project}/services/{service}:enable", "serviceusage.services.enable")
@@ -70,18 +74,6 @@ def enable(call: Call) -> dict[str, Any]:
         "done": True,
         "response": {"@type": f"{types}.EnableServiceResponse", "service": _service(call.owner, host)},
     }
-
-
-def _owner_of(call: Call, name: str) -> Project:
-    parts = name.split("/")
-    if len(parts) != 4 or parts[0] != "projects" or parts[2] != "services":
-        raise ApiError(400, f"Invalid service name: {name}")
-    found = call.world.find_project(parts[1])
-    if found is None:
-        raise unknown_project(parts[1], Style.PLATFORM)
-    if found is not call.owner:
-        raise ApiError(400, "All services must belong to the parent of the request.")
-    return found
 
 
 def _service(project: Project, host: str, *, whole: bool = False) -> dict[str, Any]:

@@ -45,13 +45,6 @@ def find(call: Call, collection: str, parameter: str) -> tuple[str, Json]:
     return path, document
 
 
-def _is_seen(call: Call, document: Json) -> bool:
-    """Whether a list that lags shows it already."""
-    then = call.world.clock.now() - call.stale_s
-    made = document.get("creationTimestamp")
-    return not call.stale_s or made is None or parse_time(made) <= then
-
-
 def register(
     collection: str,
     kind: str,
@@ -84,7 +77,12 @@ def register(
     def list_(call: Call) -> Json:
         name = f"{operations.scope_of(call)}/{collection}"
         kept = call.world.part(Compute).resources[collection]
-        own = {d["name"]: d for path, d in kept.items() if path.startswith(f"{name}/") and _is_seen(call, d)}
+        own = {
+            document["name"]: document
+            for path, document in kept.items()
+            if path.startswith(f"{name}/")
+            and call.shows(parse_time(document.get("creationTimestamp", "1970-01-01")))
+        }
         every = {**{one["name"]: one for one in usual(call)}, **own}
         return filters.listing(f"compute#{kind}List", name, list(every.values()), call.query)
 

@@ -90,16 +90,12 @@ def listing(
 ) -> dict[str, Any]:
     """A list response of ``kind`` for the collection ``name``."""
     chosen, token = page(name, items, query)
-    document: dict[str, Any] = {
-        "kind": kind,
-        "id": name,
-        "selfLink": f"https://www.googleapis.com/compute/v1/{name}",
-    }
-    if chosen:
-        document["items"] = chosen
-    if token:
-        document["nextPageToken"] = token
-    return document
+    return _list(kind, name, chosen, token)
+
+
+def _list(kind: str, name: str, items: Any, token: str) -> dict[str, Any]:
+    rest = {"nextPageToken": token} if token else {}
+    return {"kind": kind, "id": name, "selfLink": link(name), **({"items": items} if items else {}), **rest}
 
 
 def aggregated(
@@ -126,7 +122,4 @@ def aggregated(
                     "data": [{"key": "scope", "value": scope}],
                 }
             }
-    document: dict[str, Any] = {"kind": kind, "id": name, "selfLink": link(name), "items": by_scope}
-    if token:
-        document["nextPageToken"] = token
-    return document
+    return _list(kind, name, by_scope, token)

@@ -128,8 +128,12 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
 def find(compute: Compute, path: str) -> Json | None:
     """The network of that path; None where there is none."""
     if re.fullmatch(r"projects/[^/]+/global/networks/default", path):
-        return _document(path, "compute#network", autoCreateSubnetworks=True)
+        return _default(path)
     return compute.resources["networks"].get(path)
+
+
+def _default(path: str) -> Json:
+    return _document(path, "compute#network", autoCreateSubnetworks=True)
 
 
 def _referenced(compute: Compute, path: str, field: str, named: str) -> Json:
@@ -189,7 +193,7 @@ def add_subnetwork(compute: Compute, project: str, region: str, network: str, na
 def shut_in(compute: Compute, project: str, region: str, name: str = "default") -> None:
     """Switch Private Google Access off in a subnetwork; it is on unless said."""
     path = f"projects/{project}/regions/{region}/subnetworks/{name}"
-    document = _found(_subnetwork(compute, path), path)
+    document = _subnetwork(compute, path) or {}
     compute.resources["subnetworks"][path] = {**document, "privateIpGoogleAccess": False}
 
 
@@ -206,23 +210,16 @@ def add_nat(compute: Compute, project: str, region: str, *, network: str = "defa
     )
 
 
-def _found(document: Json | None, path: str) -> Json:
-    if document is None:
-        raise refusals.not_found(path)
-    return document
-
-
-def _default_network(call: Call) -> list[Json]:
-    path = f"projects/{call.owner.id}/global/networks/default"
-    return [_document(path, "compute#network", autoCreateSubnetworks=True)]
-
-
 def _default_subnetwork(call: Call) -> list[Json]:
     path = f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks/default"
-    return [_found(_subnetwork(call.world.part(Compute), path), path)]
+    found = _subnetwork(call.world.part(Compute), path)
+    return [found] if found else []
 
 
-documents.register("networks", "network", "network", deletes=False, usual=_default_network)
+documents.register(
+    "networks", "network", "network", deletes=False,
+    usual=lambda call: [_default(f"projects/{call.owner.id}/global/networks/default")],
+)  # fmt: skip
 documents.register("subnetworks", "subnetwork", "subnetwork", deletes=False, usual=_default_subnetwork)
 documents.register("routers", "router", "router", deletes=False)
 

@@ -180,16 +180,10 @@ def _wait(call: Call) -> dict[str, Any]:
 
 
 def _list(call: Call) -> dict[str, Any]:
-    compute = call.world.part(Compute)
-    scope = scope_of(call)
-    items = [o.document for o in compute.operations.values() if o.scope == scope and _visible(o, call)]
+    scope, every = scope_of(call), call.world.part(Compute).operations.values()
+    here = (o.document for o in every if o.scope == scope)
+    items = [one for one in here if call.shows(parse_time(one["insertTime"]))]
     return filters.listing("compute#operationList", f"{scope}/operations", items, call.query)
-
-
-def _visible(operation: Operation, call: Call) -> bool:
-    if not call.stale_s:
-        return True
-    return parse_time(operation.document["insertTime"]) <= call.world.clock.now() - call.stale_s
 
 
 for _group in ("zoneOperations", "regionOperations", "globalOperations"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from gputrain_emulator import facts, partial
@@ -35,6 +35,7 @@ def page(call: Call, make: Callable[[], dict[str, Any]]) -> Reply:
 
 
 Json = dict[str, Any]
+Place = Callable[[Call, str], Json]
 
 _CREATED = "1969-12-31T16:00:00.000-08:00"
 """What Google prints for places, which nobody created."""
@@ -100,22 +101,6 @@ def _region(call: Call, region: str) -> Json:
     )
 
 
-@COMPUTE.method("compute.regions.get", pool="compute.reads")
-def get_region(call: Call) -> Json:
-    """A region with its quotas."""
-    region = call.params["region"]
-    if region not in facts.regions():
-        raise refusals.not_found(f"projects/{call.owner.id}/regions/{region}")
-    return _region(call, region)
-
-
-@COMPUTE.method("compute.regions.list", pool="compute.reads")
-def list_regions(call: Call) -> Json:
-    """Every region with its quotas."""
-    items = [_region(call, region) for region in facts.regions()]
-    return filters.listing("compute#regionList", f"projects/{call.owner.id}/regions", items, call.query)
-
-
 def _zone(call: Call, zone: str) -> Json:
     region = link(f"projects/{call.owner.id}/regions/{facts.region_of(zone)}")
     return _document(
@@ -123,19 +108,24 @@ def _zone(call: Call, zone: str) -> Json:
     )
 
 
-@COMPUTE.method("compute.zones.get", pool="compute.reads")
-def get_zone(call: Call) -> Reply:
-    """One zone."""
-    if call.params["zone"] not in facts.zones():
-        raise refusals.not_found(f"projects/{call.owner.id}/zones/{call.params['zone']}")
-    return page(call, lambda: _zone(call, call.params["zone"]))
+def _register_places(collection: str, kind: str, names: Callable[[], Sequence[str]], make: Place) -> None:
+    """get and list of regions or zones."""
+
+    @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
+    def get(call: Call) -> Json:
+        if call.params[kind] not in names():
+            raise refusals.not_found(f"projects/{call.owner.id}/{collection}/{call.params[kind]}")
+        return make(call, call.params[kind])
+
+    @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
+    def list_(call: Call) -> Json:
+        items = [make(call, name) for name in names()]
+        name = f"projects/{call.owner.id}/{collection}"
+        return filters.listing(f"compute#{kind}List", name, items, call.query)
 
 
-@COMPUTE.method("compute.zones.list", pool="compute.reads")
-def list_zones(call: Call) -> Json:
-    """Every zone."""
-    items = [_zone(call, zone) for zone in facts.zones()]
-    return filters.listing("compute#zoneList", f"projects/{call.owner.id}/zones", items, call.query)
+_register_places("regions", "region", facts.regions, _region)
+_register_places("zones", "zone", facts.zones, _zone)
 
 
 def _machine(project: str, zone: str, machine: facts.Machine) -> Json:

@@ -140,11 +140,7 @@ def list_objects(call: Call) -> dict[str, Any]:
         answer["nextPageToken"] = token
     if prefixes:
         answer["prefixes"] = prefixes
-    fresh = [
-        object_resource(item, call.base_url)
-        for item in items
-        if not (call.stale_s and item.created > call.world.clock.now() - call.stale_s)
-    ]
+    fresh = [object_resource(item, call.base_url) for item in items if call.shows(item.created)]
     return {**answer, "items": fresh} if fresh else answer
 
 

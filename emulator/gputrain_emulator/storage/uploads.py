@@ -162,10 +162,6 @@ class Storage:
             raise LookupError(f"no such project: {project}")
         return self.buckets.add(name, project=owner.id, project_number=owner.number, location=location)
 
-    def location(self, bucket: str) -> str | None:
-        """Where a bucket is, None where there is none of that name."""
-        return next((found.location for found in self.buckets.all() if found.name == bucket), None)
-
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
         self.uploads.kept_of_next.append(kept_bytes)

@@ -76,12 +76,13 @@ def check(call: Call, region: str) -> None:
 
 
 def _check_bucket(call: Call, shown: str, bucket: str, region: str) -> None:
-    location = call.world.part(Storage).location(bucket)
-    if location is None:
-        raise precondition(f"The Cloud Storage bucket of {shown} does not exist.")
-    if location.lower() != region:
+    try:
+        location = call.world.part(Storage).buckets.get(bucket).location.lower()
+    except ApiError:
+        raise precondition(f"The Cloud Storage bucket of {shown} does not exist.") from None
+    if location != region:
         raise precondition(
-            f"The Cloud Storage bucket of {shown} is in location {location.lower()}. "
+            f"The Cloud Storage bucket of {shown} is in location {location}. "
             f"It must be in the same regional location as the service location {region}."
         )
 

@@ -53,9 +53,7 @@ def list_jobs(call: Call) -> Json:
     seen = [
         job
         for job in call.world.part(Vertex).jobs.values()
-        if (job.project, job.region) == (call.owner, region)
-        and not (call.stale_s and job.created > now - call.stale_s)
-        and wanted(job)
+        if (job.project, job.region) == (call.owner, region) and call.shows(job.created) and wanted(job)
     ]
     token, size = call.query.get("pageToken", ""), min(size or MAX_PAGE, MAX_PAGE)
     try:
