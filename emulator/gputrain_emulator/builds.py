@@ -20,8 +20,7 @@ from gputrain_emulator import query
 from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style, bad_request
-from gputrain_emulator.registry import Registry, digest_of
-from gputrain_emulator.repositories import Repositories
+from gputrain_emulator.registry import Registry, Repositories, digest_of
 from gputrain_emulator.routes import Service
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.world import Project, World

@@ -14,12 +14,11 @@ from gputrain_emulator.compute import Compute, lifecycle
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import Fault, Order
-from gputrain_emulator.frames import require_loopback
 from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.quotas import GLOBAL, GLOBAL_METRICS, Key as QuotaKey, Quotas
 from gputrain_emulator.routes import all_routes
 from gputrain_emulator.runtime import Runtime
-from gputrain_emulator.server import Server
+from gputrain_emulator.server import Server, require_loopback
 from gputrain_emulator.world import Caller, World
 
 if TYPE_CHECKING:

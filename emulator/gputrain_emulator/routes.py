@@ -305,8 +305,7 @@ HOMES = {
     "logging": ("v2",),
     "serviceusage": ("v1",),
     "iam": ("v1", "v3"),
-    "registry": ("v2",),
-    "repositories": ("v1",),
+    "registry": ("v1", "v2"),
     "builds": ("v1",),
     "compute": ("compute",),
     "cloudbilling": ("v1",),
@@ -314,14 +313,6 @@ HOMES = {
     "vertex": ("v1",),
 }
 """``gputrain_emulator.NAME``, which holds ``SERVICES``, a tuple of ``Service``, and how its paths begin."""
-
-
-def all_services() -> list[Service]:
-    """Every service, loaded."""
-    found: list[Service] = []
-    for name in HOMES:
-        found.extend(importlib.import_module(f"gputrain_emulator.{name}").SERVICES)
-    return found
 
 
 @functools.cache

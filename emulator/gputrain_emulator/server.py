@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
+import ipaddress
 import re
 import socket
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from gputrain_emulator import admin, batch, frames
+from gputrain_emulator import admin, batch
 from gputrain_emulator.call import MAX_JSON_BODY, Reply
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
@@ -35,7 +37,7 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, dispatcher: Dispatcher, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        frames.require_loopback(host)
+        require_loopback(host)
         self.dispatcher = dispatcher
         self.connections: set[socket.socket] = set()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -116,8 +118,10 @@ class Handler(BaseHTTPRequestHandler):
         return _date(int(now if timestamp is None else timestamp))
 
     def _request(self) -> Request:
-        headers = frames.headers(self.headers.raw_items())
-        self.path = frames.target(self.path)
+        headers = {name.lower(): value for name, value in self.headers.raw_items()}
+        if "transfer-encoding" in headers:
+            raise ApiError(501, "Chunked request bodies are not implemented by this emulator.")
+        self.path = _target(self.path)
         body = b""
         if headers.get("content-length", "0") != "0":
             body = self._counted(headers["content-length"].strip(), self._body_limit())
@@ -184,10 +188,10 @@ class Handler(BaseHTTPRequestHandler):
 def answered(dispatcher: Dispatcher, request: Request) -> Outcome:
     """What goes back for a request, whatever carried it here; raises Dropped and ApiError."""
     host = request.headers.get("host", "")
-    if not frames.is_ours(host):
+    if not _is_ours(host):
         error = ApiError(404, f"The host {host[:200]} is not served here.")
         return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
-    if frames.is_of_a_page(request.headers):
+    if _is_of_a_page(request.headers):
         # Before any route: a page on the web may send a POST to this machine without asking first.
         error = ApiError(403, "Requests of web pages are not answered here.")
         return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
@@ -214,3 +218,42 @@ def _close(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):  # the other side was faster
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
+
+
+def _target(wanted: str) -> str:
+    """Path and query of a request; raises ApiError 404 for one that is meant for another host."""
+    if wanted.startswith("/"):
+        return wanted
+    found = re.fullmatch(r"https?://([^/?#]*)(/.*)?", wanted)
+    if found is None or not _is_ours(found[1]):
+        raise ApiError(404, f"The requested URL {wanted[:200]} was not found on this server.")
+    return found[2] or "/"
+
+
+def require_loopback(host: str) -> None:
+    """Raises ValueError for an address that others than this machine could reach."""
+    if host != "localhost" and not _is_loopback(host):
+        raise ValueError(
+            f"the emulator binds to loopback only, not to {host}: it checks no keys and may run what comes"
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _is_ours(host: str) -> bool:
+    """Whether a Host header may be answered: a web page that points its own name at this machine may not."""
+    name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
+    if not name or name == "localhost" or name == "metadata.google.internal":
+        return True
+    return name.endswith((".localhost", ".googleapis.com")) or _is_loopback(name)
+
+
+def _is_of_a_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sends it for some page; no client of Google's sends either header."""
+    return "origin" in headers or headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

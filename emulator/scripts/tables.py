@@ -59,7 +59,8 @@ def sources() -> str:
 
 def tables() -> dict[str, str]:
     """Every table by the name of its file."""
-    answered = {id_ for service in routes.all_services() for id_ in service.handlers}
+    homes = [importlib.import_module(f"gputrain_emulator.{name}") for name in routes.HOMES]
+    answered = {id_ for home in homes for service in home.SERVICES for id_ in service.handlers}
     every = [row for name, package in CLIENTS.items() for row in client_routes(name, package)]
     ours = [row for row in every if row[1] in answered]
     messages, enums = described([message for row in ours for message in row[5:] if message is not None])

@@ -8,24 +8,16 @@ import pytest
 import requests
 
 from emulator.tests.compute import ZONE, P
+from emulator.tests.test_strict_requests import vm
 from gputrain_emulator import Cloud, failures
 from gputrain_emulator.failures import AT_ONCE, LATER, LIST, ROWS, WIRE
 from tests.each import each
 
-DISK = {
-    "boot": True,
-    "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
-}
-BODY = {
-    "machineType": f"zones/{ZONE}/machineTypes/e2-standard-4",
-    "disks": [DISK],
-    "networkInterfaces": [{}],
-}
 URL = f"/compute/v1/projects/{P}/zones/{ZONE}/instances"
 
 
 def insert(cloud: Cloud, name: str = "instance-1") -> requests.Response:
-    return requests.post(cloud.endpoints.url + URL, json={**BODY, "name": name}, timeout=10)
+    return requests.post(cloud.endpoints.url + URL, json=vm(name=name), timeout=10)
 
 
 def filled(cloud: Cloud, text: str) -> str:

@@ -16,18 +16,13 @@ import requests
 
 import gputrain_emulator
 from emulator.tests.live_guests import until
+from emulator.tests.test_strict_requests import vm
 from gputrain_emulator import Cloud
 from gputrain_emulator.live import job as live_job
 from gputrain_emulator.vertex import Settings, Vertex
 
-IMAGE = "projects/debian-cloud/global/images/family/debian-12"
 ZONE = "/compute/v1/projects/my-project/zones/us-central1-a"
-VM = {
-    "name": "vm-1",
-    "machineType": "zones/us-central1-a/machineTypes/e2-standard-2",
-    "networkInterfaces": [{}],
-    "disks": [{"boot": True, "initializeParams": {"sourceImage": IMAGE}}],
-}
+VM = vm()
 JOBS = "/v1/projects/my-project/locations/us-central1/customJobs"
 POOL = {
     "machineSpec": {"machineType": "n1-standard-4"},

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 
 import pytest
 import requests
@@ -109,17 +107,6 @@ def test_the_admin_commands_do_what_the_object_does(cloud: Cloud) -> None:
         requests.post(f"{base}/ledger", headers={"Origin": "http://evil.example"}, timeout=10).status_code
         == 403
     )
-
-
-def test_it_runs_as_a_command_and_ends_when_told() -> None:
-    command = [sys.executable, "-m", "gputrain_emulator", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        url = line.split("served at ")[1].split(";")[0]
-        assert requests.get(f"{url}{ZONES}/us-central1-a", timeout=10).ok
-        process.terminate()
-        assert process.wait(timeout=60) == 0
 
 
 def test_a_fault_of_our_own_is_told(cloud: Cloud) -> None:
