@@ -11,7 +11,6 @@ import signal
 import socket
 import time
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 from . import contract, failures, host, launcher, notices, processes, result, stacks
@@ -378,7 +377,11 @@ class Node:
         self._logs.write(result.line(document))
         self._logs.finish()
         self._peers.end()
-        self._wait_until(lambda: self._peers.is_released)
+        until = time.monotonic() + PEERS_LEAVE_S
+        while not self._peers.is_released and time.monotonic() < until:
+            if signal.SIGINT in processes.wait(TICK_S):  # the result stands, and a person does not wait
+                break
+            self._workers.reap()
         return int(document[contract.R_EXIT_CODE])
 
     def _report_outputs(self) -> None:
@@ -402,14 +405,6 @@ class Node:
                 f"${contract.OUTPUT_DIR}",
                 "WARNING",
             )
-
-    def _wait_until(self, is_so: Callable[[], bool]) -> None:
-        until = time.monotonic() + PEERS_LEAVE_S
-        while not is_so() and time.monotonic() < until:
-            signals = processes.wait(TICK_S)
-            self._workers.reap()
-            if signal.SIGINT in signals:  # the result stands, and a person does not wait
-                return
 
     def _document(self) -> Document:
         assert self._result is not None
