@@ -1,4 +1,4 @@
-"""Repeats calls that failed with a `TransientError`, by a policy.
+"""Repeats calls that failed with a `TransientError`, by a policy; tenacity does the repeating.
 
 Clock, sleep and dice are parameters, so a test needs no patching and no waiting.
 """
@@ -9,11 +9,14 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 from gputrain.errors import TransientError
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 log = logging.getLogger("gputrain")
@@ -92,22 +95,39 @@ def retried(
     >>> retried(lambda: 42)
     42
     """
-    began, idle_s, tries = now(), 0.0, 0
-    while True:
-        try:
-            return call()
-        except TransientError as error:
-            left_s = policy.budget_s - max(now() - began, idle_s)  # a test's sleep may move no clock
-            asked_s = error.retry_after_s
-            if isinstance(error, unless) or left_s <= 0 or (asked_s or 0.0) > left_s:
-                raise
-            log.debug("tried in vain, and %.1f s are left: %s", left_s, error)
-            if left_s < policy.budget_s - TOLD_S:
-                tell(f"{error.what}; it is tried again for {left_s:.0f} s at most")
-            if asked_s is None and error.refills_in_s is not None and error.refills_in_s < left_s:
-                asked_s = error.refills_in_s
-        ceiling_s = min(policy.most_s, policy.first_s * 2.0 ** min(tries, 30))
-        pause_s = dice() * ceiling_s if asked_s is None else asked_s + dice() * policy.first_s
-        pause_s = max(0.0, min(pause_s, left_s))
-        sleep(pause_s)
-        idle_s, tries = idle_s + pause_s, tries + 1
+    from tenacity import Retrying, retry_if_exception
+
+    began = now()
+
+    def left_s(state: RetryCallState) -> float:
+        return policy.budget_s - max(now() - began, state.idle_for)  # a test's sleep may move no clock
+
+    def is_over(state: RetryCallState) -> bool:
+        left = left_s(state)
+        return left <= 0 or (_error(state).retry_after_s or 0.0) > left
+
+    def pause_s(state: RetryCallState) -> float:
+        error, left = _error(state), left_s(state)
+        asked_s = error.retry_after_s
+        if asked_s is None and error.refills_in_s is not None and error.refills_in_s < left:
+            asked_s = error.refills_in_s
+        ceiling_s = min(policy.most_s, policy.first_s * 2.0 ** min(state.attempt_number - 1, 30))
+        wanted = dice() * ceiling_s if asked_s is None else asked_s + dice() * policy.first_s
+        return max(0.0, min(wanted, left))
+
+    def before_sleep(state: RetryCallState) -> None:
+        left = left_s(state)
+        log.debug("tried in vain, and %.1f s are left: %s", left, _error(state))
+        if left < policy.budget_s - TOLD_S:
+            tell(f"{_error(state).what}; it is tried again for {left:.0f} s at most")
+
+    passing = retry_if_exception(lambda one: isinstance(one, TransientError) and not isinstance(one, unless))
+    return Retrying(
+        stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=before_sleep, reraise=True
+    )(call)
+
+
+def _error(state: RetryCallState) -> TransientError:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, TransientError)  # nothing else is tried again
+    return error

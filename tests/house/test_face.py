@@ -20,7 +20,7 @@ from gputrain.catalog import refresh
 # google.api_core, not google: .pth files seed the namespace at every start of the interpreter.
 HEAVY = {
     "google.api_core", "google.cloud.compute_v1", "google.cloud.aiplatform_v1", "torch", "requests",
-    "rich", "grpc", "numpy",
+    "tenacity", "rich", "grpc", "numpy",
 }  # fmt: skip
 
 

@@ -46,7 +46,7 @@ OUTSIDE = {
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},
     "keeper": set(),
-    "retry": {"attrs"},
+    "retry": {"attrs", "tenacity"},
     "spec": {"attrs", "packaging", "yaml"},
     "quota": {"attrs", "google", "requests"},
     "cli": {"attrs", "click", "rich", "tomli"},
