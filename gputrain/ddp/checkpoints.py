@@ -12,6 +12,7 @@ A step counts once `.metadata` is there; pruning removes it first.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 import shutil
@@ -100,14 +101,17 @@ class Checkpoints:
     def begin(self, step: int, shared: Any, own: Any = None) -> None:
         """As `save`, but copy the state and return; it is written beside the training.
 
-        The copy takes as much of the host's memory as this rank writes.
+        The copy takes as much of the host's memory as this rank writes. Torch before 2.9 cannot make one:
+        there this is `save`.
 
         Raises:
             CheckpointError: what went wrong with the save before.
             SessionError: as for `save`.
         """
-        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-
+        try:
+            from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+        except ImportError:
+            return self.save(step, shared, own)
         stager = DefaultStager(StagingOptions(False, False, False, False))
         entries = stager.stage(self._begun(shared, own))
 
@@ -191,8 +195,6 @@ class Checkpoints:
 
     def _begun(self, shared: Any, own: Any) -> dict[str, Any]:
         """What this rank gives to torch, once all have come: tensors by their paths, and rank 0 the rest."""
-        from torch.distributed.tensor import DTensor
-
         self.wait()
         self._peers.barrier(SAVING)  # the save's own group would wait for one that leaves meanwhile
         tensors: dict[Path, Any] = {}
@@ -208,7 +210,7 @@ class Checkpoints:
         if self._peers.rank == 0:
             entries["shared"] = (self._peers.world_size, list(tensors), rest)
         for path, value in tensors.items():
-            if self._peers.rank == 0 or isinstance(value, DTensor):
+            if self._peers.rank == 0 or isinstance(value, _sharded()):
                 entries[repr(path)] = value.detach()
         return entries
 
@@ -217,9 +219,8 @@ class Checkpoints:
 
         if self._agree(step, peers) == step:
             return
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # of one rank
         try:
-            dcp.save(
+            _dcp("save")(
                 entries,
                 storage_writer=_writer(self._path(step), self._seen_within_s),
                 planner=dcp.DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
@@ -309,13 +310,32 @@ def mapped(state: Any, change: Callable[[Path, Any], Any], path: Path = ()) -> A
 def _is_tensor(value: Any) -> bool:
     """Whether torch stores it as a tensor; others, such as sparse ones, are pickled."""
     import torch
-    from torch.distributed.tensor import DTensor
 
-    return isinstance(value, DTensor) or (
+    return isinstance(value, _sharded()) or (
         type(value) in (torch.Tensor, torch.nn.Parameter)
         and value.layout == torch.strided
         and not value.is_quantized
     )
+
+
+def _sharded() -> Any:
+    """torch's DTensor, which is public since torch 2.5."""
+    try:
+        from torch.distributed.tensor import DTensor
+    except ImportError:
+        from torch.distributed._tensor import DTensor
+    return DTensor
+
+
+def _dcp(name: str) -> Any:
+    """torch's `save` or `load`; before torch 2.9 the older function, which takes `no_dist` already."""
+    import torch.distributed.checkpoint as dcp
+
+    for said in ("torch.distributed is disabled", ".*_state_dict` is deprecated", "TypedStorage is deprecated"):
+        warnings.filterwarnings("ignore", message=said)
+    function = getattr(dcp, name)
+    takes_it = "no_dist" in inspect.signature(function).parameters
+    return function if takes_it else getattr(dcp, f"{name}_state_dict")
 
 
 def _load(
@@ -324,7 +344,6 @@ def _load(
     """Read a step on this rank; torch moves nothing between ranks for it, each reads what it needs."""
     import torch
     import torch.distributed.checkpoint as dcp
-    from torch.distributed.tensor import DTensor
 
     reader = dcp.FileSystemReader(path)
     saved = reader.read_metadata().state_dict_metadata
@@ -332,12 +351,11 @@ def _load(
     def read(entries: dict[str, Any]) -> dict[str, Any]:
         planner = dcp.DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
         try:
-            dcp.load(entries, storage_reader=reader, planner=planner, no_dist=True)
+            _dcp("load")(entries, storage_reader=reader, planner=planner, no_dist=True)
         except dcp.CheckpointException as error:
             raise error.failures[0][0] from error
         return entries
 
-    warnings.filterwarnings("ignore", message="torch.distributed is disabled")
     world_size, paths, rest = read({"shared": None})["shared"]
     if world_size != peers.world_size and not any_world_size:
         raise CheckpointError(
@@ -351,7 +369,7 @@ def _load(
         kind = facts.properties.dtype
         if like is not None and like.shape == facts.size:
             targets[repr(one)] = torch.empty_like(like, dtype=kind, requires_grad=False)
-        elif isinstance(like, DTensor) and facts.size:  # an optimizer's counter of steps has no shape
+        elif isinstance(like, _sharded()) and facts.size:  # an optimizer's counter of steps has no shape
             name, was, now = ".".join(map(str, one)), list(facts.size), list(like.shape)
             raise CheckpointError(
                 f"{name} was saved as {was}, and is {now} here",
@@ -383,6 +401,17 @@ def _writer(path: str, seen_within_s: float) -> Any:
             super().finish(metadata, results)
 
     return _Writer(path)
+
+
+def check_torch() -> None:
+    """CheckpointError for a torch whose checkpoints cannot hold a session's state."""
+    import torch
+
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 4):
+        raise CheckpointError(
+            f"a session's checkpoints need torch 2.4 or newer; this is {torch.__version__}",
+            fix="use a newer image, or leave the checkpoint directory out",
+        )
 
 
 def _check_keep(keep: int) -> None:

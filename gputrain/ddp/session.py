@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gputrain.ddp import data, report, state, wrap
-from gputrain.ddp.checkpoints import Checkpoints
+from gputrain.ddp.checkpoints import Checkpoints, check_torch
 from gputrain.ddp.errors import CheckpointError, SessionError
 from gputrain.ddp.process_group import ENTERING, Peers, Stop, checkpoint_dir_in, choose_device, join, place_in
 from gputrain.entrypoint import contract
@@ -102,6 +102,7 @@ class Session:
         if self._exact:
             state.use_deterministic_kernels(self.device)
         if directory:
+            check_torch()
             beside = Peers.joined(self._timeout_s) if self._async_save else None
             self._checkpoints = Checkpoints(directory, peers, beside=beside, keep=self._keep)
         self._stop = Stop(peers, self._stop_every)

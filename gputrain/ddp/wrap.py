@@ -36,8 +36,14 @@ def sharded(
     """The model spread over the ranks by FSDP2, in place; see `Session.wrap`."""
     import torch
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
 
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        raise SessionError(
+            f'strategy="fsdp" needs torch 2.6 or newer; this is {torch.__version__}',
+            fix="use a newer image, or the strategy ddp",
+        ) from None
     values = dict((*model.named_parameters(), *model.named_buffers()))
     peers.agree({name: f"{list(one.shape)} of {one.dtype}" for name, one in values.items()}, WRAPPING)
     model.to(device)
