@@ -111,7 +111,8 @@ class Checkpoints:
         try:
             from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
         except ImportError:
-            return self.save(step, shared, own)
+            self.save(step, shared, own)
+            return
         stager = DefaultStager(StagingOptions(False, False, False, False))
         entries = stager.stage(self._begun(shared, own))
 
@@ -331,7 +332,7 @@ def _dcp(name: str) -> Any:
     """torch's `save` or `load`; before torch 2.9 the older function, which takes `no_dist` already."""
     import torch.distributed.checkpoint as dcp
 
-    for said in ("torch.distributed is disabled", ".*_state_dict` is deprecated", "TypedStorage is deprecated"):
+    for said in ("torch.distributed is disabled", ".*_state_dict` is", "TypedStorage is"):
         warnings.filterwarnings("ignore", message=said)
     function = getattr(dcp, name)
     takes_it = "no_dist" in inspect.signature(function).parameters
