@@ -37,7 +37,7 @@ class ComputeSettings(GoogleSettings):
 
     # fmt: off
     regions: tuple[str, ...] = setting(
-        fields.some(REGION), "one or more regions", "regions=['us-central1']; a zone has a letter more",
+        fields.some(REGION), "regions, or any", "regions=['us-central1']; a zone has a letter more",
         is_needed=True, is_kept=False)
     bucket: BucketPrefix | None = setting(
         BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_kept=False)

@@ -96,7 +96,7 @@ class VertexSettings(GoogleSettings):
 
     # fmt: off
     regions: tuple[str, ...] = setting(
-        fields.many(REGION, or_one=True), "one or more regions",
+        fields.many(REGION, or_one=True), "regions, or any",
         "region='us-central1'; a zone has a letter more than its region", is_kept=False)
     bucket: BucketPrefix | None = setting(
         BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_kept=False)
