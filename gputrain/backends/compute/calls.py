@@ -27,7 +27,6 @@ import attrs
 
 from gputrain.errors import GputrainError, TransientError
 from gputrain.google import (
-    LABEL_JOB,
     Api,
     GoogleClient,
     Listing,
@@ -170,11 +169,6 @@ def message(method: str, body: Mapping[str, Any]) -> Any:
     from google.cloud.compute_v1 import types
 
     return value_of(getattr(types, _RESOURCES[method]), body, of=method, library="google-cloud-compute")
-
-
-def ours() -> str:
-    """The list filter that takes our VMs."""
-    return f"labels.{LABEL_JOB}:*"
 
 
 def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:

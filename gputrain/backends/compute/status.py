@@ -15,7 +15,7 @@ import attrs
 from gputrain import causes
 from gputrain.backends.agent_reports import losses, read
 from gputrain.backends.base import Status
-from gputrain.backends.compute.calls import Calls, ours
+from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.causes import VmReport, has_ended_in_order, judge, of_last_made, seconds_of
 from gputrain.backends.compute.flex_queue import FlexQueue, is_late, queue_ended, queue_status
 from gputrain.backends.compute.request import AttemptVms
@@ -96,7 +96,7 @@ class Looks:
         """Our VMs by zone and name. It may lack some: only a read by a VM's name shows that it is gone."""
         if not zones:
             return {}
-        only, wanted = next(iter(zones)), f"{ours()} AND labels.{LABEL_OWNER}={self._home}"
+        only, wanted = next(iter(zones)), f"labels.{LABEL_OWNER}={self._home}"
         if len(zones) == 1:
             return self._listed.get(only, lambda: _by_name(self._calls.instances(only, wanted).items, only))
         return self._listed.get("", lambda: _by_name(self._calls.all_instances(wanted).items))

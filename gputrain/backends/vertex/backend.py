@@ -10,7 +10,7 @@ from gputrain.backends.base import Bundle, LogPage, Request
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import logs, offers, preflight
 from gputrain.backends.vertex.jobs import JobService
-from gputrain.backends.vertex.request import custom_job, image_of, to_gcloud
+from gputrain.backends.vertex.request import custom_job, to_gcloud
 from gputrain.backends.vertex.settings import NfsMount, ReductionServer, VertexSettings
 from gputrain.backends.vertex.status import Looks
 from gputrain.catalog import Service
@@ -115,7 +115,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
             self._settings, spec, candidate, record.job_id, attempt, bundle, addresses,
             lambda image: resolve_digest(self._access, image),
         )  # fmt: skip
-        image = by_digest(image_of(body))
+        image = by_digest(body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"])
         return Request(
             job_id=record.job_id, attempt=attempt, candidate=candidate, body=body, image=image,
             is_fenced=not spec.runs_image,
@@ -126,7 +126,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def logs(self, record: JobRecord, cursor: str = "") -> LogPage:
         """As of `Backend`. From Cloud Logging for an image as it is, or where a job ended before it wrote."""
-        if not cursor.startswith("{") and not self._is_as_it_is(record):
+        if not cursor.startswith("{") and not record.training_spec.runs_image:
             page = super().logs(record, cursor)
             is_empty = not page.lines and page.cursor in ("", self._run_logs(record).begin)
             if not is_empty or not self._run_logs(record).is_over:
@@ -140,10 +140,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return logs.read(self._access, resource, record.current.at, cursor)
 
     def cursor_near_end(self, record: JobRecord, lines: int) -> str:
-        if not self._is_as_it_is(record):
+        if not record.training_spec.runs_image:
             return super().cursor_near_end(record, lines)
         resource = self._jobs.resource_of(record.current)
         return logs.near_end(self._access, resource, lines) if resource else ""
-
-    def _is_as_it_is(self, record: JobRecord) -> bool:
-        return record.training_spec.runs_image

@@ -196,12 +196,6 @@ def _seconds(duration: timedelta) -> str:
     return f"{int(duration.total_seconds())}s"
 
 
-def image_of(body: Mapping[str, Any]) -> str:
-    """What the ranks of a body run in."""
-    image: str = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"]
-    return image
-
-
 def image_for(image: str | None, shape: Shape) -> str:
     """The image to run: the user's own, or the catalog's default for the GPU.
 
