@@ -290,7 +290,7 @@ FAULTS = (
         text="            self._swap(record.begin(",
         instead="            backend.launch(request)\n            self._swap(record.begin(",
         caught_by=(
-            "tests/unit/orchestration/test_launcher.py::test_no_place_is_asked_for_what_the_record_does_not_name",
+            "tests/unit/trainer/test_submit.py::test_no_place_is_asked_for_what_the_record_does_not_name",
         ),
     ),
     Plant(
@@ -336,9 +336,7 @@ FAULTS = (
         "        return End(result=causes.CANCELLED.kind)\n"
         "    if record.attempt.state",
         instead="    if record.attempt.state",
-        caught_by=(
-            "tests/unit/orchestration/test_launcher.py::test_a_cancelled_job_saves_and_leaves_by_itself",
-        ),
+        caught_by=("tests/unit/trainer/test_submit.py::test_what_is_cancelled_goes_on_nowhere",),
     ),
     Plant(
         name="ranks of a superseded VM may save beside those of another attempt",

@@ -23,7 +23,7 @@ from gputrain.planning import Fact, Outcome
 from gputrain.quota import QuotaReading, Verdict
 from gputrain.trainer.planner import Code
 from tests.each import each
-from tests.unit.trainer.places import FULL, JOB, Place
+from tests.unit.trainer.places import FULL, JOB, Place, Records
 
 STOP = KeyboardInterrupt()
 
@@ -51,15 +51,25 @@ def looked_after(job):
     return job.supervise()
 
 
-def answers(job):
-    return [(one.candidate.place, one.outcome) for one in job.attempts]
-
-
 def test_a_limit_that_refills_is_waited_for(world, submit):
     later, place = TransientError("too fast", refills_in_s=60.0), Place("compute", world)
     place.answers = [later] * 3
     assert submit(place).place == "east-a"
     assert world.slept == [60.0] * 3
+
+
+def test_a_submit_is_two_writes(world, submit, monkeypatch):
+    writes, swap = [], Records.swap
+    monkeypatch.setattr(Records, "swap", lambda *words: writes.append(words[1]) or swap(*words))
+    submit(Place("compute", world))
+    assert writes == [f"records/{JOB}.json"] * 2
+
+
+def test_no_place_is_asked_for_what_the_record_does_not_name(world, submit):
+    place, named = Place("compute", world), []
+    place.answers = [lambda: named.append(record_of(world))]
+    submit(place)
+    assert [one and one.attempt.id for one in named] == [record_of(world).attempt.id]
 
 
 @each("kind", [UnclearError, TransientError])
@@ -83,17 +93,6 @@ def test_what_never_answers_is_raised_and_left_to_the_next_submit(world, submit)
     job = submit(place)
     assert [one.outcome for one in record_of(world).history] == ["launch_lost"]
     assert job.state is State.QUEUED
-
-
-def test_a_ctrl_c_in_a_launch_cancels_it_and_says_so(world, submit):
-    place = Place("compute", world)
-    place.answers = [FULL, STOP]
-    with pytest.raises(KeyboardInterrupt) as caught:
-        submit(place)
-    told = "submit was interrupted; what was made is cancelled"
-    assert str(caught.value) == told
-    assert (record_of(world).result, place.made) == ("withdrawn", {})
-    assert submit(place).place == "east-a"
 
 
 def test_a_submit_first_ends_what_a_twice_interrupted_one_left(world, submit):
@@ -239,15 +238,6 @@ def test_an_end_that_is_one_stays_so(world, submit, seen, state):
     assert not looked_after(job)
     assert (job.state, len(place.asked), place.made) == (state, 1, {})
     assert world.trainer(place).attach(job.uri).state is state
-
-
-def test_a_job_hops_to_the_next_backend_and_keeps_its_name(world, submit):
-    first, second = Place("vertex", world, ["east-a"]), Place("compute", world, ["east-a"])
-    job = submit(first, second)
-    uri, first.seen = job.uri, NO_ROOM
-    assert looked_after(job)
-    assert (job.uri, job.backend) == (uri, "compute")
-    assert world.trainer(first, second).attach(uri).backend == "compute"
 
 
 def test_a_backend_that_is_set_otherwise_watches_and_says_so(world, submit, caplog):
