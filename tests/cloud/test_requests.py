@@ -5,9 +5,8 @@ import json
 from pathlib import Path
 
 import attrs
-import pytest
 
-from gputrain import QuotaExceededError, TrainingSpec
+from gputrain import TrainingSpec
 from gputrain.backends.vertex import NfsMount, ReductionServer
 from tests import present
 from tests.each import each
@@ -151,19 +150,3 @@ def test_a_field_of_a_spec_stands_in_the_request(trainer, script, kind, name):
 
 def test_no_field_of_a_spec_is_without_a_row():
     assert {field.name for field in attrs.fields(TrainingSpec)} == {*FIELDS, *OF_THE_JOB}
-
-
-def test_a_zone_that_only_the_live_list_has_is_planned(trainer, script):
-    plan = trainer("compute", regions=["us-east4"]).plan(script, gpu="RTX-PRO-6000:8")
-    assert {one.place for one in plan.candidates} == {"us-east4-a"}
-    assert "us-east4-a" in str(plan)
-
-
-def test_disks_beyond_the_quota_are_refused_by_the_plan_with_the_setting(cloud, trainer, script):
-    cloud.quota("SSD_TOTAL_GB", 500)
-    plan = trainer("compute").plan(script, gpu="L4:1", num_nodes=4, provisioning_model="standard")
-    assert "SSD_TOTAL_GB in us-central1 is 500 with 0 in use, the job needs 800" in plan.explain()
-    assert "What would work: a smaller disk_gib=" in plan.explain()
-    with pytest.raises(QuotaExceededError, match="disk_gib="):
-        plan.submit()
-    assert not cloud.compute.vms

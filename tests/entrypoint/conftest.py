@@ -1,9 +1,8 @@
 """Agents for the tests of this folder."""
 
-import time
-
 import pytest
 
+from tests import patience
 from tests.patience import PATIENCE_S
 
 from .nodes import Cluster
@@ -22,9 +21,6 @@ def until():
     """Wait for something to become true, and fail with a message when it does not."""
 
     def wait(is_true, what="it", within=PATIENCE_S):
-        deadline = time.monotonic() + within
-        while not is_true():
-            assert time.monotonic() < deadline, f"{what} did not happen within {within} s"
-            time.sleep(0.01)
+        patience.until(is_true, seconds=within, shown=lambda: f"{what} did not happen within {within} s")
 
     return wait

@@ -65,14 +65,13 @@ def start(
     ranks: int,
     logs: Path,
     env: dict[str, str] | None = None,
-    launched: bool = True,
 ) -> Gang:
     """Start a script on several ranks with the environment that torchrun would give them."""
     logs.mkdir(parents=True, exist_ok=True)
     port = free_port()
     gang = Gang([], [logs / f"rank-{rank}.log" for rank in range(ranks)])
     for rank in range(ranks):
-        place = _place(rank, ranks, port) if launched else {}
+        place = _place(rank, ranks, port)
         process = _server.Process(
             target=_run, args=(str(script), args, {**place, **(env or {})}, str(gang.logs[rank])), daemon=True
         )

@@ -76,16 +76,6 @@ def wait(is_true, within=PATIENCE_S):
         time.sleep(0.01)
 
 
-def test_a_run_begins_once_all_are_there(job):
-    for rank in (2, 0):
-        job.start(rank)
-    time.sleep(0.2)
-    assert job.runs() == {0}
-    job.start(1)
-    wait(job.has_begun)
-    assert job.runs() == {1}
-
-
 ORDERS = st.lists(st.integers(0, NODES - 1), max_size=4)
 
 

@@ -6,6 +6,7 @@ import requests
 
 import gputrain_emulator
 from emulator.tests import discovery
+from gputrain.google import GoogleClient
 from tests.support.in_process import in_process
 
 REGION = "us-central1"
@@ -27,6 +28,12 @@ def settings(cloud, **own):
     """Arguments of a backend in this cloud whose waits move the emulator's clock."""
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "bucket": "gs://my-bucket"}
     return {"project": "my-project", "sleep": cloud.clock.advance, "now": cloud.clock.now, **reach, **own}
+
+
+def client(cloud, **own):
+    """A client of this cloud, as its owner unless said otherwise."""
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+    return GoogleClient(**{"project": cloud.project, **reach, **own})
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """The record of one job, as a client writes it; two attempts that it may name."""
 
-from gputrain.google import GoogleClient
 from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import Attempt, BucketStore, JobRecord, JobStore, Option
+from tests.support.clouds import client
 
 OPTION = Option(backend="compute", place="us-central1-a", region="us-central1")
 BETWEEN = JobRecord(job_id="bert", spec={})
@@ -14,9 +14,7 @@ class Records:
     """Those of a place in an emulated cloud."""
 
     def __init__(self, cloud, place="gs://my-bucket"):
-        self.access = GoogleClient(
-            project=cloud.project, credentials=cloud.credentials, endpoints=cloud.endpoints
-        )
+        self.access = client(cloud)
         self._jobs = JobStore(BucketStore(self.access, BucketPrefix.parse(place)))
 
     def write(self, record):

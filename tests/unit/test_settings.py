@@ -15,11 +15,13 @@ BAD = {
     "vertex": {"reduction_server": 2, "disk_gib": True, "regions": [7], "bucket": 3,
                "network": "default", "persistent_resource": "My Cluster", "disk_type": "floppy",
                "enable_web_access": 1, "nfs_mounts": [{"server": "10.0.0.2"}], "experiment": "mine",
-               "experiment_run": "mine", **OBJECTS},
+               "experiment_run": "mine", "service_account": "nobody", "tensorboard": "1", "kms_key": "k",
+               "project": "My Project", **OBJECTS},
     "compute": {"poll_s": 0, "external_ip": "yes", "check_network": None, "secure_boot": 1, "os_login": "no",
                 "capacity_advice": 0, "network_tags": "ssh", "gpu_subnetworks": [7], "driver_wait_s": -1,
                 "disk_gib": 10, "bucket": "my-bucket", "regions": [], "project": "Mine",
-                "gpu_networking": "fast", "nccl_plugin": "a b", "nccl_daemon": "", **OBJECTS},
+                "gpu_networking": "fast", "nccl_plugin": "a b", "nccl_daemon": "",
+                "boot_image": "x", **OBJECTS},
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import gputrain
 import gputrain_emulator
-from gputrain import SpecError, Trainer, VertexAI
+from gputrain import Trainer, VertexAI
 from gputrain.google.endpoints import reach
 from gputrain_emulator.storage import Storage
 
@@ -63,9 +63,3 @@ def test_credentials_that_were_given_for_google_do_not_go_there(url):
     backend = VertexAI("my-project", REGION, bucket="gs://my-bucket", credentials=Mine())
     assert url in repr(backend)
     assert Trainer(backend).jobs() == []
-
-
-def test_an_address_elsewhere_is_refused(monkeypatch):
-    monkeypatch.setenv("GPUTRAIN_ENDPOINT", "http://10.0.0.1:80")
-    with pytest.raises(SpecError, match="this machine"):
-        VertexAI("my-project", REGION)

@@ -27,13 +27,6 @@ DEADLOCK = """
         dist.all_reduce(loss)
     train()
 """
-SLEEPS = """
-    import os, time
-    def stuck():
-        time.sleep(600)
-    {before}
-    stuck()
-"""
 
 
 def standing(rank, collective, place, absent=""):

@@ -106,16 +106,6 @@ def test_a_rank_that_fails_after_the_others_finished_fails_the_job_everywhere(cl
         assert (node.cause["rank"], node.cause["message"]) == (3, "ValueError: late")
 
 
-def test_node_0_leaves_last(cluster, until):
-    """On Vertex AI the end of the primary replica ends all others."""
-    script = cluster.script("print('x' * 200_000)")
-    first = cluster.start(script, rank=0, nodes=2, nproc=1)
-    second = cluster.start(script, rank=1, nodes=2, nproc=1)
-    first.wait()
-    until(lambda: second.process.poll() is not None, "the other node's end", within=2)
-    assert second.result["state"] == "done"
-
-
 def test_names_reach_ranks_as_numbers(cluster):
     flags = ["--master-addr=localhost", "--local-addr="]
     first, second = (cluster.start(cluster.script(PLACE), rank=rank, nodes=2, flags=flags) for rank in (0, 1))

@@ -173,22 +173,6 @@ def test_worker_processes_of_a_script_find_its_main_module(cluster, method):
     assert node.code == 0
 
 
-@pytest.mark.parametrize("what", ["raise Odd()", "raise SystemExit(Odd())"])
-def test_an_exception_that_cannot_say_what_it_is_is_still_the_cause(cluster, what):
-    node = cluster.run(cluster.script(f"""
-        import atexit
-        class Odd(Exception):
-            def __str__(self):
-                return 1 / 0
-        atexit.register(print, "left in order")
-        {what}
-    """), nproc=1)  # fmt: skip
-    assert node.code == 1
-    assert "ZeroDivisionError" not in json.dumps(node.cause)
-    assert "<exception str() failed>" in node.cause["message"]
-    assert node.said("left in order")
-
-
 @each(
     ("exception", "message", "kind"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputrain.entrypoint import contract, result
+from gputrain.entrypoint import contract
 from gputrain.entrypoint.options import EnvironmentRefused, parse, usage
 from tests.each import each
 
@@ -75,10 +75,3 @@ def test_a_refusal_exits_64_and_says_why(cluster):
     assert (results / "result-1.json").exists()
     assert "GPUTRAIN_LAUNCHER" in node.out
     assert "Traceback" not in node.out
-
-
-def test_a_refusal_is_told_whatever_the_node_is_called(tmp_path):
-    assert (
-        result.refuse({"GPUTRAIN_NODE_RANK": "²", "GPUTRAIN_RESULT_DIR": str(tmp_path)}, "no cluster") == 64
-    )
-    assert (tmp_path / "result-0.json").exists()

@@ -67,20 +67,3 @@ def test_old_files_links_caches_and_folders_apart_are_no_outputs(tmp_path):
     copied = shutil.copy2(tmp_path / "old.txt", tmp_path / "copy.txt")
     os.utime(copied, (0, 0))
     assert outputs.find() == [("copy.txt", 3), ("deep/er/new.txt", 3)]
-
-
-def test_a_code_folder_that_the_script_removed_takes_no_result_along(cluster):
-    node, _ = start(cluster, script="import os, shutil\nshutil.rmtree(os.getcwd())\n")
-    assert (node.code, node.result["state"]) == (0, "done"), node.out
-
-
-def test_a_file_that_is_gone_by_then_keeps_no_other_from_the_results(tmp_path):
-    outputs = Outputs(str(tmp_path))
-    for name in ("a.pt", "b.pt", "c.pt"):
-        (tmp_path / name).write_text(name)
-    time.sleep(0.02)
-    (tmp_path / "kept" / "b.pt").mkdir(parents=True)  # what stands in the way of one
-    os.unlink(tmp_path / "a.pt")
-    lost = outputs.keep([("a.pt", 1), ("b.pt", 1), ("c.pt", 1)], str(tmp_path / "kept"))
-    assert lost.keys() == {"a.pt", "b.pt"}
-    assert (tmp_path / "kept" / "c.pt").read_text() == "c.pt"

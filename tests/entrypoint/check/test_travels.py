@@ -133,24 +133,16 @@ def test_a_script_in_a_folder_sees_what_torchrun_shows_it(cluster, pyz):
     assert node.said(f"sees {cluster.folder / 'scripts'} False"), node.out
 
 
-def test_the_agent_loads_little():
+@pytest.mark.parametrize("module", ["gputrain.entrypoint.node", "gputrain.ddp"])
+def test_what_runs_there_loads_little(module):
     """Nothing but the standard library, and none of its heavy rooms."""
-    script = "import sys; from gputrain.entrypoint.node import Node; print(*sys.modules)"
+    script = f"import sys, {module}; print(*sys.modules)"
     out = subprocess.run(
         [sys.executable, "-S", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     loaded = set(out.stdout.split())
-    assert not loaded & {
-        "torch",
-        "attrs",
-        "attr",
-        "asyncio",
-        "http.client",
-        "email",
-        "ssl",
-        "logging",
-        "argparse",
-    }
+    heavy = {"torch", "attrs", "attr", "asyncio", "http.client", "email", "ssl", "logging", "argparse"}
+    assert not loaded & heavy
 
 
 def test_the_document_tells_the_contract():

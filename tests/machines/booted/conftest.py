@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from gputrain.backends.compute import ComputeEngine
-from gputrain.google import GoogleClient
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.live import USERLAND, why_no_userland
 from gputrain_emulator.storage import Storage
 from tests.contract.clouds import live_cloud
 from tests.patience import until
 from tests.road import Road
+from tests.support.clouds import client
 
 REASON = why_no_userland(USERLAND)
 
@@ -103,7 +103,7 @@ def stored(cloud):
 def press(cloud):
     """Presses a button of a VM, as a person does: stop, reset."""
 
-    access = GoogleClient(project=cloud.project, credentials=cloud.credentials, endpoints=cloud.endpoints)
+    access = client(cloud)
 
     def call(name, button):
         place = f"{cloud.endpoints.compute}/compute/v1/projects/my-project/zones/us-central1-a/instances"

@@ -13,10 +13,10 @@ import gputrain_emulator
 from gputrain.backends.vertex.request import loader
 from gputrain.code.bundle import pack
 from gputrain.entrypoint import zipapp
-from gputrain.google import GoogleClient
 from gputrain.google.storage import BucketPrefix, upload
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
+from tests.support.clouds import client
 
 EMAIL = "train@my-project.iam.gserviceaccount.com"
 BUCKET = BucketPrefix(name="my-bucket")
@@ -38,8 +38,7 @@ def containers():
         server = MetadataServer(
             Metadata(read=lambda: {"instance": {}, "project": {}}, accounts={EMAIL: account})
         )
-        access = GoogleClient(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
-        yield World(cloud, server, access)
+        yield World(cloud, server, client(cloud))
         server.close()
 
 

@@ -9,7 +9,6 @@ import tarfile
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import gputrain_emulator
 from gputrain import VertexAI
 from gputrain.code.bundle import check, pack, read_dockerignore, survey
 from gputrain.errors import SpecError
@@ -149,13 +148,6 @@ def test_a_line_of_dockerignore_holds_back_what_docker_holds_back(tmp_path, line
     read = read_dockerignore(str(tmp_path / "Dockerfile"), str(tmp_path))
     assert [one for one in stays if not read.holds(one)] == []
     assert [one for one in travels if read.holds(one)] == []
-
-
-@pytest.fixture
-def cloud():
-    with gputrain_emulator.start() as running:
-        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        yield running
 
 
 def test_code_is_sent_once_and_again_where_it_was_removed(cloud, tmp_path):

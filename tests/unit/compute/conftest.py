@@ -99,15 +99,6 @@ def backend(make):
 
 
 @pytest.fixture
-def code(tmp_path):
-    """The path of a script in a folder of its own."""
-    folder = tmp_path / "code"
-    folder.mkdir()
-    (folder / "train.py").write_text("print('hello')\n")
-    return str(folder / "train.py")
-
-
-@pytest.fixture
 def jobs_of(cloud, make, code):
     """Makes processes, each with a backend of its own."""
     for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):

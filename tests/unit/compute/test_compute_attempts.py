@@ -25,10 +25,6 @@ BULK = "compute.instances.bulkInsert"
 DELETE = "compute.instances.delete"
 
 
-def made(cloud):
-    return [row for row in cloud.ledger.events("create") if "/instances/" in row.resource]
-
-
 def test_a_gang_is_made_whole_and_bears_its_attempts_id_everywhere(cloud, jobs):
     stored = jobs.submit()
     attempt = stored.record.attempt
@@ -311,18 +307,6 @@ def test_with_room_for_less_than_it_may_have_it_waits(interrupted, fields):
     jobs.reconcile()
     assert jobs.vms() == []
     assert jobs.look().state is State.INTERRUPTED
-
-
-ZONE = "us-central1-a"
-
-
-@pytest.mark.parametrize("change", [{"gpuTurbo": True}, {"count": "many"}])
-def test_a_field_that_google_does_not_know_is_refused_before_anything_is_sent(cloud, backend, change):
-    body = {"count": "1", "minCount": "1", "perInstanceProperties": {"vm-0": {}}}
-    with pytest.raises(RequestError, match="takes no such request") as caught:
-        backend._calls.start(ZONE, "bulkInsert", {**body, **change}, str(uuid.uuid4()))
-    assert next(iter(change)) in caught.value.why
-    assert not cloud.requests
 
 
 WATCHER = """

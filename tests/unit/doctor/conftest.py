@@ -75,11 +75,3 @@ def doctor(backend_of):
         return Trainer(backend_of(kind, permissions, **settings)).doctor(**spec or {})
 
     return look
-
-
-@pytest.fixture
-def code(tmp_path):
-    folder = tmp_path / "code"
-    folder.mkdir()
-    (folder / "train.py").write_text("print('hello')\n")
-    return str(folder / "train.py")

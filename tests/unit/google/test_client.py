@@ -9,7 +9,6 @@ from google.oauth2.credentials import Credentials
 
 from gputrain.errors import AuthError, TransientError
 from gputrain.google import Endpoints, GoogleClient, UnclearError
-from gputrain.google.endpoints import GOOGLE, asked_for, reach
 from gputrain.google.registry import resolve_digest
 from gputrain.retry import CREATE, LOOK, ONCE, READ, Policy
 from tests.each import each
@@ -126,20 +125,6 @@ def test_two_tenants_share_nothing(serve):
         token.token = name
         GoogleClient(project=name, credentials=token).get(server.url, action="look", policy=ONCE)
     assert server.tokens == ["Bearer alice", "Bearer bob"]
-
-
-URL = "http://127.0.0.1:18080"
-
-
-def test_the_variable_counts_where_no_endpoints_are_given_and_credentials_of_googles_stay_behind(monkeypatch):
-    monkeypatch.setenv("GPUTRAIN_ENDPOINT", f"{URL}/_emulator/as/s3cret")
-    found = asked_for(None, "mine")
-    assert found["endpoints"].storage == URL
-    assert found["credentials"].token == "s3cret"
-    assert asked_for(GOOGLE, "mine") == {"endpoints": GOOGLE, "credentials": "mine"}
-    monkeypatch.setenv("GPUTRAIN_ENDPOINT", "")
-    assert asked_for(None, "mine") == {"endpoints": None, "credentials": "mine"}
-    assert not hasattr(reach(URL)["credentials"], "refresh_token")
 
 
 DIGEST = "sha256:" + "ab" * 32

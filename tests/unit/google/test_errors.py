@@ -11,7 +11,6 @@ import pytest
 from google.auth import exceptions as logins
 from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
 
-import gputrain_emulator
 from gputrain.errors import AuthError, GputrainError, ProviderError, Scope, TransientError
 from gputrain.google import (
     Api,
@@ -28,6 +27,7 @@ from gputrain_emulator import faults, oauth
 from gputrain_emulator.errors import Style
 from gputrain_emulator.failures import fault
 from tests.each import each
+from tests.support.clouds import client
 from tests.unit.google.refusals_told import TOLD
 
 API = {"codes": frozenset({"accessNotConfigured"})}
@@ -208,19 +208,6 @@ def test_a_credential_that_is_cut_in_two_is_hidden_all_the_same():
         assert "npm_" not in shorten("." * (length - 1) + " " + token)
 
 
-@pytest.fixture
-def cloud():
-    with gputrain_emulator.start() as running:
-        running.add_bucket("my-bucket")
-        yield running
-
-
-def client_of(cloud, credentials=None):
-    return GoogleClient(
-        project="my-project", credentials=credentials or cloud.credentials, endpoints=cloud.endpoints
-    )
-
-
 def refused(client, method="GET", path="/storage/v1/b/my-bucket", **options):
     with pytest.raises(GputrainError) as caught:
         client.request_json(method, client.url(Api.STORAGE) + path, action="look", policy=ONCE, **options)
@@ -240,14 +227,14 @@ def login(cloud, refresh_token):
 
 def test_a_wrong_clock_is_told_before_anything_is_sent(cloud):
     cloud.fail("oauth.token", oauth.clock_skew(), times=None)
-    error = refused(client_of(cloud, login(cloud, cloud.owner.refresh_token)))
+    error = refused(client(cloud, credentials=login(cloud, cloud.owner.refresh_token)))
     assert (type(error), error.kind) == (AuthError, "clock_skew")
     assert "timedatectl" in error.fix
     assert [seen.method for seen in cloud.requests] == ["oauth.token"]
 
 
 def test_a_login_that_has_run_out_asks_for_another_and_shows_no_secret(cloud):
-    error = refused(client_of(cloud, login(cloud, "1//0-the-refresh-token-of-the-user")))
+    error = refused(client(cloud, credentials=login(cloud, "1//0-the-refresh-token-of-the-user")))
     assert (type(error), error.kind) == (AuthError, "credentials_refused")
     assert "gcloud auth application-default login" in error.fix
     shown = f"{error} {error!r} {error.raw!r}"
@@ -266,7 +253,7 @@ def test_without_a_token_the_request_was_not_sent_so_nothing_is_unclear():
 
 def test_a_broken_connection_is_shown_without_what_opens_doors(cloud):
     cloud.fail("storage.buckets.get", faults.DropBeforeCommit(), times=None)
-    error = refused(client_of(cloud), path="/storage/v1/b/my-bucket?access_token=the-secret-token")
+    error = refused(client(cloud), path="/storage/v1/b/my-bucket?access_token=the-secret-token")
     assert type(error) is UnclearError
     assert "the-secret-token" not in f"{error} {error.raw!r}"
     assert "the-secret-token" not in "".join(traceback.format_exception(error))

@@ -4,12 +4,12 @@ import pytest
 
 from gputrain.backends.compute.calls import Calls, error_of
 from gputrain.errors import CapacityError
-from gputrain.google import GoogleClient, operation_error, to_error
+from gputrain.google import operation_error, to_error
 from gputrain.google.errors import body_error
 from gputrain_emulator.errors import Style
 from gputrain_emulator.failures import LIST, ROWS, VERTEX_ROWS, WIRE, fault
 from tests.each import each
-from tests.support.clouds import emulated
+from tests.support.clouds import client
 
 REGION, ZONE = "us-central1", "us-central1-a"
 NAMES = {"project": "my-project", "number": "123456789012", "zone": ZONE, "region": REGION, "name": "vm-1"}
@@ -126,16 +126,9 @@ def test_a_fix_can_be_pasted():
     assert told("C06a").why.endswith("(a rise from 16 to 32 is under way)")
 
 
-@pytest.fixture
-def cloud():
-    with emulated() as running:
-        yield running
-
-
 @pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == LIST])
 def test_an_incomplete_list_says_so_and_concludes_nothing(cloud, row):
-    access = GoogleClient(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
-    calls = Calls(access=access)
+    calls = Calls(access=client(cloud))
     for method, listed in (
         ("list", lambda: calls.instances(ZONE, "")),
         ("aggregatedList", lambda: calls.all_instances("")),

@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
 from gputrain.google import Endpoints, GoogleClient, Objects, PreconditionError, UnclearError
 from gputrain.google.storage import CHUNK_BYTES, BucketPrefix, check_bucket, upload
@@ -13,6 +12,7 @@ from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
 from tests.each import each
+from tests.support.clouds import client
 from tests.unit.google.answering import Token
 
 BUCKET = BucketPrefix(name="my-bucket")
@@ -20,17 +20,8 @@ NAME = "code/abc.tar.gz"
 
 
 @pytest.fixture
-def cloud():
-    with gputrain_emulator.start() as running:
-        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        yield running
-
-
-@pytest.fixture
 def access(cloud):
-    return GoogleClient(
-        project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints, sleep=lambda _: None
-    )
+    return client(cloud, sleep=lambda _: None)
 
 
 @pytest.fixture
@@ -214,7 +205,7 @@ def test_a_bucket_of_somebody_else_is_refused_although_it_can_be_read(cloud, acc
 
 def test_a_caller_who_may_not_list_buckets_is_told_the_permission(cloud):
     poor = cloud.credentials_of(cloud.caller("poor@example.com", permissions=()))
-    access = GoogleClient(project="my-project", credentials=poor, endpoints=cloud.endpoints)
+    access = client(cloud, credentials=poor)
     with pytest.raises(PermissionDeniedError) as caught:
         check_bucket(access, BUCKET, "us-central1")
     assert caught.value.permission == "storage.buckets.list"

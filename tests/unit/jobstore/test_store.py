@@ -4,9 +4,7 @@ import stat
 
 import pytest
 
-import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, RequestError
-from gputrain.google import GoogleClient
 from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import (
     BucketStore,
@@ -15,22 +13,13 @@ from gputrain.jobstore import (
     RecordError,
 )  # fmt: skip
 from tests.each import each
+from tests.support.clouds import client
 
 NAME = "records/bert.json"
 
 
-@pytest.fixture
-def cloud():
-    with gputrain_emulator.start() as running:
-        running.add_bucket("my-bucket", location="us-central1")
-        yield running
-
-
 def bucket_store(cloud, bucket="gs://my-bucket/team", project="my-project"):
-    access = GoogleClient(
-        project=project, credentials=cloud.credentials, endpoints=cloud.endpoints,
-        now=cloud.clock.now, sleep=cloud.clock.advance,
-    )  # fmt: skip
+    access = client(cloud, project=project, now=cloud.clock.now, sleep=cloud.clock.advance)
     return BucketStore(access, BucketPrefix.parse(bucket))
 
 

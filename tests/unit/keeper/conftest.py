@@ -8,8 +8,6 @@ from gputrain.keeper.reports import NodeLog
 from tests.support.records import OURS, Records
 from tests.support.vm import cloud_of_a_vm
 
-from .folders import stop
-
 
 @pytest.fixture
 def cloud(monkeypatch):
@@ -54,4 +52,7 @@ def node(cloud, tmp_path, monkeypatch, at_once):
         monkeypatch.setattr(fence, name, 0.0)
     node = Node(cloud, tmp_path)
     yield node
-    stop(node.board)
+    node.board._is_over = True  # its thread would ask a cloud that has gone
+    node.board._has_news.set()
+    if node.board._thread.is_alive():
+        node.board._thread.join()

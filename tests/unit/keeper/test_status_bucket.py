@@ -18,8 +18,6 @@ from gputrain_emulator import faults
 from tests.patience import until
 from tests.support.records import OURS
 
-from .folders import opener
-
 HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
 ENDED = {"phase": "ended", "why": BOOT, "message": ""}
 
@@ -65,49 +63,25 @@ def test_an_end_that_the_bucket_refuses_for_good_keeps_no_vm(node):
     assert node.read("status-0.json") is None
 
 
-def asked(node, monkeypatch, answers):
-    """The names of the objects that are put, in turn; the bucket does not answer to the first so many."""
+LOG = "logs/0-000000000000000"
+
+
+@pytest.mark.parametrize(("why", "unanswered"), [(CANCELLED, 1), (SHUTDOWN, 0)])
+def test_an_end_is_told_before_the_log_where_time_or_the_bucket_fails(node, monkeypatch, why, unanswered):
     put, names = node.board.bucket.put, []
 
     def told(name, *words, **how):
         names.append(name.rpartition("/")[2])
-        if len(names) <= answers:
+        if len(names) <= unanswered:
             raise CallFailed("http://storage", "503", 503)
         return put(name, *words, **how)
 
     monkeypatch.setattr(node.board.bucket, "put", told)
-    return names
-
-
-LOG = "logs/0-000000000000000"
-
-
-def test_a_bucket_that_does_not_answer_is_told_the_end_before_it_is_asked_for_the_log(node, monkeypatch):
     node.log.hear(b"a line\n")
-    names = asked(node, monkeypatch, 1)
-    node.board.last({**ENDED, "why": CANCELLED})
-    assert names.index("status-0.json") == 1
+    node.board.last({**ENDED, "why": why})
+    assert names.index("status-0.json") == unanswered
+    assert json.loads(node.read("status-0.json"))["why"] == why
     assert node.read(LOG).startswith(b"a line\n")
-    assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
-
-
-def test_the_end_of_a_node_whose_plug_is_pulled_is_told_before_its_log(node, monkeypatch):
-    node.log.hear(b"a line\n")
-    names = asked(node, monkeypatch, 0)
-    node.board.last({**ENDED, "why": SHUTDOWN})
-    assert names.index("status-0.json") == 0
-    assert node.read(LOG) == b"a line\n"
-
-
-def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(node, monkeypatch):
-    node.log.hear(b"a line\n")
-    monkeypatch.setattr("gputrain.keeper.reports.open", opener("node.log"), raising=False)
-    began = time.monotonic()
-    node.board.last({**ENDED, "why": CANCELLED})
-    assert time.monotonic() - began < reports.LAST_S / 2
-    assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
-    with open(node.log.path) as log:
-        assert log.read().count("the log could not be sent: [Errno 5]") == 1
 
 
 @pytest.fixture

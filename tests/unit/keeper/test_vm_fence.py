@@ -62,17 +62,6 @@ def test_a_board_hears_of_a_cancel_and_then_of_another_attempt(node):
     until(lambda: node.board.wants() == SUPERSEDED)
 
 
-def test_what_is_no_answer_about_the_record_stops_no_training(node, cloud):
-    node.write(OURS)
-    order = cloud.fail("storage.objects.get", DENIED, times=None)
-    node.board.show({"phase": "running"})
-    until(lambda: "status-0.json" in node.names())
-    assert node.board.wants() == ""
-    order.cancel()
-    node.write(OURS.cancel())
-    until(lambda: node.board.wants() == CANCELLED)
-
-
 def test_of_a_superseded_vm_the_bucket_gets_its_end_alone(node):
     node.write(OTHER)
     node.board.show({"phase": "running"})

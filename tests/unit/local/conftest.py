@@ -17,19 +17,6 @@ def jobs(tmp_path):
         made.backend.remove(one)
 
 
-@pytest.fixture
-def script(tmp_path):
-    """Writes a script and gives its path."""
-
-    def write(text, name="train.py"):
-        path = tmp_path / "code" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        return str(path)
-
-    return write
-
-
 WAITS = """
 import signal, sys, time
 def save(*_):

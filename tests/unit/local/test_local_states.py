@@ -1,18 +1,13 @@
 """From what lies in the folder of an attempt to its status."""
 
-import contextlib
-import fcntl
-import os
 import shutil
 
 import pytest
 
-from gputrain.backends import agent_reports as status_of
 from gputrain.backends.agent_reports import read_result, silence
 from gputrain.backends.local import status as states
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder, status
-from gputrain.lifecycle import State
 from tests.each import each
 
 
@@ -41,42 +36,6 @@ def job(tmp_path):
         return str(tmp_path)
 
     return write
-
-
-@contextlib.contextmanager
-def held(path):
-    """A folder that a supervisor looks after."""
-    with open(os.path.join(path, folder.LOCK), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-ENDS = [("", 0, State.SUCCEEDED), ("", 1, State.FAILED)] + [
-    (why, 75, status_of.CAUSES[why].state if why in status_of.CAUSES else State.FAILED) for why in status.WHYS
-]
-GOING = [phase for phase in status.PHASES if phase != status.ENDED]
-
-
-@each(("why", "code", "state"), ENDS)
-def test_an_end_is_what_was_told(job, why, code, state):
-    assert states.inspect(job({"phase": "ended", "why": why, "exit_code": code})).state is state
-
-
-@pytest.mark.parametrize("phase", GOING)
-def test_a_job_that_nobody_looks_after_has_failed(job, phase):
-    seen = states.inspect(job({"phase": phase}))
-    assert (seen.state, seen.failure.kind) == (State.FAILED, "lost")
-
-
-def test_a_job_that_somebody_looks_after_is_where_it_was_told_to_be(job, tmp_path):
-    path = job({"phase": "waiting"})
-    seen = []
-    with held(path):
-        for phase in GOING:
-            told = {"schema": status.SCHEMA, "phase": phase}
-            folder.write_json(str(tmp_path / folder.STATE), told)
-            seen.append(states.inspect(path).state)
-    assert set(seen) == {one for one in State if not one.is_terminal}
 
 
 @each(

@@ -3,10 +3,9 @@
 import pytest
 
 from gputrain.catalog import ProvisioningModel, Service, shapes
-from gputrain.google import GoogleClient
 from gputrain.google.cache import LONGEST_S, Cache
 from gputrain.quota.reader import QuotaReader
-from tests.support.clouds import REGION, emulated
+from tests.support.clouds import REGION, client, emulated
 
 FAMILY = "GPUS_PER_GPU_FAMILY"
 READS = {"compute.regions.list", "compute.projects.get", "cloudquotas.quotaInfos.list"}
@@ -24,13 +23,8 @@ def access(cloud):
     """Makes accesses; waiting moves the emulator's clock."""
 
     def build(*, wait_s=None, credentials=None):
-        made = GoogleClient(
-            project=cloud.project,
-            credentials=credentials or cloud.credentials,
-            endpoints=cloud.endpoints,
-            sleep=cloud.clock.advance,
-            now=cloud.clock.now,
-        )
+        own = {"credentials": credentials} if credentials else {}
+        made = client(cloud, sleep=cloud.clock.advance, now=cloud.clock.now, **own)
         if wait_s is not None:
             looks = Cache(fresh_s=LONGEST_S, failure_s=15.0, now=cloud.clock.now, wait_s=wait_s)
             object.__setattr__(made, "looks", looks)

@@ -4,11 +4,8 @@ import pickle
 
 from gputrain.errors import QuotaExceededError
 from gputrain.quota import (
-    LimitSource,
     QuotaReading,
     Verdict,
-    contradictions,
-    deciding,
     explained,
 )
 from tests.each import each
@@ -33,17 +30,6 @@ def reading(need=8, limit=None, usage=None, *, metric="NVIDIA_L4_GPUS", where="u
 )
 def test_a_reading_fits_when_limit_less_usage_covers_the_need(limit, usage, verdict):
     assert reading(8, limit, usage).verdict is verdict
-
-
-def test_where_two_apis_differ_the_stricter_is_obeyed_with_the_usage_of_either():
-    told = [reading(4, 8, 3, source=LimitSource.REGIONS), reading(4, 6, source=LimitSource.CLOUD_QUOTAS)]
-    assert deciding(told).verdict is Verdict.SHORT
-    assert (deciding(told).limit, deciding(told).usage, deciding(told).source) == (
-        6,
-        3,
-        LimitSource.CLOUD_QUOTAS,
-    )
-    assert contradictions(told) == (tuple(told),)
 
 
 METRIC = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"

@@ -1,23 +1,16 @@
 """Which jobs a list holds."""
 
-import contextlib
 import threading
 from datetime import timedelta
 
 import pytest
 
 from gputrain import (
-    AuthError,
-    JobLostError,
     PermissionDeniedError,
-    RequestError,
-    SpecError,
     State,
-    TransientError,
     causes,
 )
 from gputrain.backends.base import Machine, Status
-from gputrain.errors import ProviderError
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from tests.unit.trainer.conftest import L4
@@ -53,36 +46,6 @@ def test_a_backend_that_cannot_be_listed_hides_no_job_of_another_and_is_named(cl
     assert told in caplog.text
     with pytest.raises(PermissionDeniedError):
         trainer("vertex").jobs()
-
-
-@pytest.mark.parametrize(
-    ("fault", "is_raised"),
-    [
-        (TransientError("no network"), True),
-        (AuthError("the login has expired"), True),
-        (PermissionDeniedError("not yours"), True),
-        (RequestError("no such thing"), False),
-        (SpecError("its spec is none"), False),
-        (ProviderError("what is that"), False),
-        (JobLostError("gone"), False),
-    ],
-)
-def test_a_backend_that_cannot_be_asked_hides_no_job_of_another_and_alone_is_not_taken_for_empty(
-    world, submit, fault, is_raised
-):
-    refused, other = Place("vertex", world), Place("compute", world)
-    submit(refused)
-    refused.inspect_many = lambda _: raise_(fault)
-    with pytest.raises(type(fault)) if is_raised else contextlib.nullcontext():
-        assert world.trainer(refused).jobs() == []
-    seen = submit(other, idempotency_key="other")
-    jobs = world.trainer(refused, other).jobs()
-    assert jobs == [seen]
-    assert jobs.left_out == ((f"vertex: {fault.what}",) if is_raised else ())
-
-
-def raise_(error):
-    raise error
 
 
 def test_a_list_tells_of_each_job_where_it_is_and_what_it_costs(world, submit):

@@ -11,14 +11,8 @@ from gputrain.backends.vertex import VertexAI
 from gputrain.google import LABEL_ATTEMPT, LABEL_JOB, LABEL_OWNER, Objects
 from gputrain_emulator.vertex.state import Vertex
 from gputrain_emulator.vertex.states import Ending, Fate, State as Theirs
-from tests.support.clouds import REGION, emulated, settings
+from tests.support.clouds import REGION, settings
 from tests.unit.vertex.runs import Runs
-
-
-@pytest.fixture
-def cloud():
-    with emulated() as running:
-        yield running
 
 
 @pytest.fixture

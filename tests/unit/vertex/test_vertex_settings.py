@@ -16,18 +16,6 @@ from gputrain.spec import TrainingSpec
 from tests.each import each
 from tests.support.clouds import reserve
 
-
-def test_every_fault_is_told_at_once():
-    with pytest.raises(SpecError) as caught:
-        VertexAI(
-            "My Project", "us-central1-a", bucket="my-bucket", service_account="nobody", network="default",
-            tensorboard="1", kms_key="k", disk_gib=10,
-        )  # fmt: skip
-    assert sorted(fault.field for fault in caught.value.faults) == [
-        "bucket", "disk_gib", "kms_key", "network", "project", "region", "service_account", "tensorboard",
-    ]  # fmt: skip
-
-
 NETWORK = "projects/1/global/networks/n"
 ATTACHMENT = "projects/p/regions/us-central1/networkAttachments/a"
 CONTEXT = "projects/p/locations/us-central1/metadataStores/default/contexts/c"

@@ -12,8 +12,8 @@ import gputrain_emulator
 from gputrain.catalog import load
 from gputrain.catalog.refresh import ChangeKind, refresh
 from gputrain.errors import ApiDisabledError, ProviderError, RequestError
-from gputrain.google import GoogleClient
 from gputrain_emulator import facts, faults
+from tests.support.clouds import client
 
 MACHINES, ACCELERATORS = "compute.machineTypes.aggregatedList", "compute.acceleratorTypes.aggregatedList"
 SKUS = "cloudbilling.services.skus.list"
@@ -61,10 +61,8 @@ def filled(folder, first):
 
 
 def access(cloud, credentials=None):
-    return GoogleClient(
-        project=cloud.project, credentials=credentials or cloud.credentials, endpoints=cloud.endpoints,
-        sleep=cloud.clock.advance, now=cloud.clock.now,
-    )  # fmt: skip
+    own = {"credentials": credentials} if credentials else {}
+    return client(cloud, sleep=cloud.clock.advance, now=cloud.clock.now, **own)
 
 
 def told(found, kind):

@@ -118,14 +118,6 @@ def test_an_image_that_sends_pip_elsewhere_is_not_heeded(index, folder, monkeypa
     assert told(install(["here"], folder), "import here; print(here.VERSION)") == "1.0"
 
 
-@pytest.mark.parametrize("where", ["print('welcome')", "import atexit; atexit.register(print, 'goodbye')"])
-def test_an_image_that_greets_is_not_taken_for_pip(index, folder, monkeypatch, tmp_path, where):
-    (tmp_path / "sitecustomize.py").write_text(where)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with contextlib.suppress(Refused):
-        install(["attrs"], folder)
-
-
 def test_pip_is_pips_own_wherever_the_users_code_lies(index, folder, monkeypatch, tmp_path):
     wheel(index.folder, "here", "1.0")
     (tmp_path / "code").mkdir()

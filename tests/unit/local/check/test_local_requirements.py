@@ -23,14 +23,3 @@ def test_a_job_gets_what_is_missing_once_and_keeps_what_is_installed(index, jobs
     assert metadata.version("attrs")
     with pytest.raises(metadata.PackageNotFoundError):
         metadata.version("not-here")
-
-
-def test_a_job_that_wants_another_torch_is_told_both_versions(index, jobs, script):
-    wheel(index.folder, "torch", "1.0")
-    ended = jobs.end(jobs.submit(script=script("print('trained')"), requirements=["torch==1.0"]))
-    assert ended.result == "requirements"
-    assert ended.failure.message.startswith("pip could not install the requirements")
-    said = jobs.text(ended)
-    assert "torch==1.0" in said
-    assert f"torch {metadata.version('torch')}" in said
-    assert "trained" not in said

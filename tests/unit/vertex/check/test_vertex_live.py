@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from gputrain import JobFailedError, State, Trainer, VertexAI
-from gputrain.google import GoogleClient
 from gputrain.google.storage import BucketPrefix, upload
 from gputrain_emulator.iam import Accounts
 from gputrain_emulator.vertex import Vertex
 from tests.contract.clouds import live_cloud
 from tests.patience import PATIENCE_S
+from tests.support.clouds import client
 
 WAIT_FOR_GO = """
 import os, signal, sys, time, urllib.error, urllib.request
@@ -55,8 +55,7 @@ def make(cloud):
 
 def go(cloud):
     """Let the ranks end."""
-    access = GoogleClient(project=cloud.project, credentials=cloud.credentials, endpoints=cloud.endpoints)
-    upload(access, BucketPrefix(name="my-bucket"), "go", b"go")
+    upload(client(cloud), BucketPrefix(name="my-bucket"), "go", b"go")
 
 
 def until(job, holds):
