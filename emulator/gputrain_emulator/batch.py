@@ -14,9 +14,6 @@ from gputrain_emulator.exchanges import Request, unwrapped
 PATHS = frozenset(["/batch", "/batch/compute/v1", "/batch/storage/v1"])
 """The ``batchPath`` of the services' discovery documents."""
 
-MAX_PARTS = 1000
-"""Calls in one batch (developers.google.com/compute batching: 1,000)."""
-
 
 def answer(dispatcher: Dispatcher, request: Request) -> Reply:
     """Each part is answered as if it had come alone; a part that is dropped drops the whole batch."""
@@ -25,12 +22,9 @@ def answer(dispatcher: Dispatcher, request: Request) -> Reply:
     message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
     if not content_type.startswith("multipart/mixed") or not message.is_multipart():
         return _refused("Failed to parse batch request, error: Expected multipart/mixed.")
-    parts = list(message.iter_parts())
-    if len(parts) > MAX_PARTS:
-        return _refused(f"The batch request could not be processed: more than {MAX_PARTS} calls.")
     boundary = "batch_emulator"
     chunks = []
-    for part in parts:
+    for part in message.iter_parts():
         inner = _inner_request(_payload(part), request)
         content_id = str(part.get("Content-ID", "")).strip()
         chunks.append(f"--{boundary}\r\n".encode() + _part(dispatcher, inner, content_id))

@@ -178,8 +178,6 @@ def _text(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str:
     return "" if file is None else file.read(1 << 20).decode("utf-8", "replace")
 
 
-__all__ = ["SERVICES", "Builds", "Settings"]
-
 SERVICE = Service(name="cloudbuild", style=Style.PLATFORM, is_tabled=True)
 DOCKER = "gcr.io/cloud-builders/docker"
 

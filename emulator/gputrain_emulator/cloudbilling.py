@@ -225,5 +225,3 @@ def _payer(call: Call) -> None:
 
 
 SERVICES = (SERVICE,)
-
-__all__ = ["SERVICES", "PriceList"]

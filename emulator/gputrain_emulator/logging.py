@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from gputrain_emulator import query
+from gputrain_emulator import messages, query
 from gputrain_emulator.call import Call, page
 from gputrain_emulator.clock import parse_ns, zulu_time
 from gputrain_emulator.errors import ApiError, Style
@@ -62,7 +62,7 @@ def _leaf(leaf: Leaf) -> Test:
     if leaf.operator not in ORDER or leaf.value == "*":
         what = f"{leaf.operator}*" if leaf.operator in ORDER else leaf.operator or "a bare word"
         raise ApiError(501, f"Log filters with {what} are not implemented by this emulator.")
-    name = _field(leaf.path[0])
+    name = messages.camel(leaf.path[0])
     if name not in _FIELDS:
         raise FilterError(f"Field not found: '{leaf.path[0]}'.")
     path, part = (name, *leaf.path[1:]), leaf.value.lower()
@@ -98,11 +98,6 @@ def _find(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
             key = ".".join(path[:taken])
             if key in value:
                 yield from _find(value[key], path[taken:])
-
-
-def _field(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.title() for part in rest)
 
 
 MAX_PAGE = 1000
@@ -243,7 +238,5 @@ def _project(call: Call, name: str, permission: str) -> Project:
         raise permission_denied(permission, f"projects/{project.id}", "logging", Style.PLATFORM, "")
     return project
 
-
-__all__ = ["SERVICES", "Logs"]
 
 SERVICES = (SERVICE,)

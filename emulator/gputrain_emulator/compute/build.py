@@ -212,13 +212,6 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], attached: list[
         "deletionProtection": bool(properties.get("deletionProtection", False)),
         "fingerprint": fingerprint([vm.name, labels]),
     }
-    document.update(_attachments(vm, properties, region))
-    return document
-
-
-def _attachments(vm: Vm, properties: Mapping[str, Any], region: str) -> Json:
-    """What only some VMs have: accelerators and policies."""
-    document: Json = {}
     if vm.accelerator:
         kind = link(f"{vm.scope}/acceleratorTypes/{vm.accelerator}")
         document["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": vm.gpus}]

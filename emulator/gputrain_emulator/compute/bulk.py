@@ -48,12 +48,8 @@ class Gang:
 @mutation("compute.instances.bulkInsert", permission="-")
 def bulk_insert(call: Call) -> Operation:
     """A gang in one zone."""
-    zone = instances.find_zone(call)
-    return _insert(call, zone, f"projects/{call.owner.id}/zones/{zone}")
-
-
-def _insert(call: Call, zone: str, scope: str) -> Operation:
-    compute, body = call.world.part(Compute), call.body
+    compute, body, zone = call.world.part(Compute), call.body, instances.find_zone(call)
+    scope = operations.scope_of(call)
     names = _names(compute, call.owner.id, zone, body)
     wanted = len(names)
     least = int(body.get("minCount", wanted))

@@ -360,5 +360,8 @@ def _restart(compute: Compute, vm: Vm) -> None:
 
 
 def _system(compute: Compute, vm: Vm, kind: str, message: str, event: str) -> None:
-    operations.system(compute, scope=vm.scope, kind=kind, target=vm.path, target_id=vm.id, message=message)
+    """An operation of Google's own, done at once."""
+    operation = operations.begin(compute, scope=vm.scope, kind=kind, target=vm.path, target_id=vm.id)
+    operation.document["statusMessage"] = message
+    operations.end(compute, operation)
     compute.world.ledger.write(event, vm.path)

@@ -102,16 +102,6 @@ def end(compute: Compute, operation: Operation, error: OperationError | None = N
     world.clock.changed()
 
 
-def system(
-    compute: Compute, *, scope: str, kind: str, target: str, target_id: str, message: str
-) -> Operation:
-    """An operation of Google's own, done at once: preemption, host error, maintenance, expiry."""
-    operation = begin(compute, scope=scope, kind=kind, target=target, target_id=target_id)
-    operation.document["statusMessage"] = message
-    end(compute, operation)
-    return operation
-
-
 def ordered_failure(call: Call) -> OperationError | None:
     """The asynchronous failure that a test ordered for this call."""
     for fault in call.world.faults.take(call.method.id, call.caller.email, Phase.OPERATION):

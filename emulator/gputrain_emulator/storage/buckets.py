@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import Refuse
 from gputrain_emulator.storage.content import Content, Folder
+
+if TYPE_CHECKING:
+    from gputrain_emulator.world import Project
 
 
 def invalid(message: str, *, reason: str = "invalid") -> ApiError:
@@ -225,8 +228,7 @@ class Bucket:
     """A bucket and what lies in it; read and changed under the lock of all of them."""
 
     name: str
-    project: str
-    project_number: str
+    project: Project
     location: str
     created: float
     updated: float
@@ -252,8 +254,7 @@ class Buckets:
         self,
         name: str,
         *,
-        project: str,
-        project_number: str,
+        project: Project,
         location: str = "US",
         fields: Mapping[str, Any] = NOTHING,
     ) -> Bucket:
@@ -263,13 +264,12 @@ class Buckets:
         with self.lock:
             taken = self._by_name.get(name)
             if taken is not None:
-                is_ours = taken.project == project
-                raise ApiError(409, _TAKEN_BY_US if is_ours else _TAKEN, reason="conflict")
+                sentence = _TAKEN_BY_US if taken.project is project else _TAKEN
+                raise ApiError(409, sentence, reason="conflict")
             now = self.now()
             self._by_name[name] = Bucket(
                 name=name,
                 project=project,
-                project_number=project_number,
                 location=placed,
                 created=now,
                 updated=now,
@@ -349,10 +349,6 @@ class Objects:
             raise ApiError(404, f"No such object: {bucket}/{name}")
         conditions.check(found.generation, found.metageneration, reading=True)
         return found
-
-    def exists(self, bucket: str, name: str) -> bool:
-        """Whether there is an object of that name."""
-        return name in self.buckets.get(bucket).live
 
     def check_write(self, bucket: str, name: str, conditions: Conditions) -> None:
         """Refuse a write early, as the start of a resumable upload does."""
@@ -443,20 +439,6 @@ class Objects:
                 components += max(1, found.components)
             draft.is_composed = True
             return self.put(bucket, name, draft, fields, conditions=conditions, components=components)
-
-    def copy(
-        self,
-        source: Stored,
-        bucket: str,
-        name: str,
-        fields: Mapping[str, Any] | None = None,
-        conditions: Conditions = ANY,
-    ) -> Stored:
-        """A copy under another name; fields None keeps the source's."""
-        kept = source.fields if fields is None else fields
-        return self.put(
-            bucket, name, source.content, kept, conditions=conditions, components=source.components
-        )
 
     def walk(self, bucket: str, start: str = "") -> list[Stored]:
         """The objects from `start` on, in order of their names, as they are at this moment."""

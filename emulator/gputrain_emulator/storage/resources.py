@@ -54,7 +54,7 @@ def bucket_resource(bucket: Bucket, base_url: str) -> dict[str, Any]:
         "kind": "storage#bucket",
         "id": bucket.name,
         "selfLink": f"{base_url}/storage/v1/b/{bucket.name}",
-        "projectNumber": bucket.project_number,
+        "projectNumber": bucket.project.number,
         "name": bucket.name,
         "timeCreated": _milliseconds(bucket.created),
         "updated": _milliseconds(bucket.updated),

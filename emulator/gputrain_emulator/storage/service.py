@@ -51,7 +51,7 @@ def list_buckets(call: Call) -> dict[str, Any]:
     found = [
         bucket
         for bucket in _buckets(call).all()
-        if bucket.project == project.id and bucket.name.startswith(prefix) and bucket.name > after
+        if bucket.project is project and bucket.name.startswith(prefix) and bucket.name > after
     ]
     size = min(call.query.get("maxResults") or _MAX_PAGE, _MAX_PAGE)
     shown = [bucket_resource(bucket, call.base_url) for bucket in found[:size]]
@@ -70,8 +70,7 @@ def insert_bucket(call: Call) -> dict[str, Any]:
         raise required("Required parameter: name")
     bucket = _buckets(call).add(
         asked["name"],
-        project=project.id,
-        project_number=project.number,
+        project=project,
         location=asked.get("location") or "US",
         fields=asked,
     )
@@ -247,7 +246,7 @@ def may(call: Call, permission: str) -> None:
 
 def may_replace(call: Call, bucket: str, name: str) -> None:
     """Overwriting needs the permission to delete, as it replaces what was there."""
-    if objects_of(call).exists(bucket, name):
+    if name in _buckets(call).get(bucket).live:
         may(call, "storage.objects.delete")
 
 
@@ -282,7 +281,10 @@ def _copied(call: Call) -> Stored:
     Conditions.of(call.query, "Source").check(source.generation, source.metageneration)
     bucket, name = _destination(call)
     asked = chosen(call, call.body, bucket)
-    return objects_of(call).copy(source, bucket, name, asked or None, conditions_of(call))
+    return objects_of(call).put(
+        bucket, name, source.content, asked or source.fields,
+        conditions=conditions_of(call), components=source.components,
+    )  # fmt: skip
 
 
 def _destination(call: Call) -> tuple[str, str]:

@@ -160,7 +160,7 @@ class Storage:
         owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
         if owner is None:
             raise LookupError(f"no such project: {project}")
-        return self.buckets.add(name, project=owner.id, project_number=owner.number, location=location)
+        return self.buckets.add(name, project=owner, location=location)
 
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
