@@ -6,10 +6,10 @@ import json
 from importlib.resources import files
 from typing import Any
 
-import httplib2
 import pytest
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
+from googleapiclient.http import build_http
 
 from emulator.tests.test_strict_requests import vm
 from gputrain_emulator import Cloud
@@ -22,7 +22,7 @@ def client(cloud: Cloud, name: str) -> Any:
     document = json.loads(text)
     root = f"{cloud.endpoints.url}/"
     document.update(rootUrl=root, mtlsRootUrl=root, baseUrl=root + document["servicePath"])
-    return discovery.build_from_document(document, http=httplib2.Http())
+    return discovery.build_from_document(document, http=build_http())
 
 
 @pytest.fixture
