@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-import gputrain_emulator
 from gputrain.catalog import load
 from gputrain.catalog.refresh import ChangeKind, refresh
 from gputrain.errors import ApiDisabledError, ProviderError, RequestError
-from gputrain_emulator import facts, faults
+from gputrain_emulator import facts, faults, start
+from gputrain_emulator.cloudbilling import PriceList
 from tests.support.clouds import client
 
 MACHINES, ACCELERATORS = "compute.machineTypes.aggregatedList", "compute.acceleratorTypes.aggregatedList"
@@ -25,7 +25,7 @@ NEW_GPU = facts.Machine(
 
 @pytest.fixture(scope="module")
 def running():
-    with gputrain_emulator.start() as cloud:
+    with start() as cloud:
         yield cloud
         assert cloud.dispatcher.failures == []
 
@@ -36,7 +36,7 @@ def cloud(running):
     yield running
     running.compute.offers.clear()
     running.compute.new_machines.clear()
-    running.world.part(gputrain_emulator.cloudbilling.PriceList).changed.clear()
+    running.world.part(PriceList).changed.clear()
     running.enable_api("cloudbilling")
 
 
