@@ -55,8 +55,8 @@ class Bystanders:
         found += [job.id for job in self.cloud.vertex.jobs.values() if is_theirs(job) and job.ended]
         for (bucket, name), body in OBJECTS.items():
             named = name.format(job=self.job_id)
-            objects = self.cloud.storage.objects
-            if not objects.exists(bucket, named) or objects.get(bucket, named).content.size != len(body):
+            there = self.cloud.storage.objects.buckets.get(bucket).live.get(named)
+            if there is None or there.content.size != len(body):
                 found.append(named)
         return found
 

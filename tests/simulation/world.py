@@ -86,10 +86,8 @@ class World:
     def record(self):
         """The job's record as it is now; None where there is none."""
         name = f"team/records/{self.job_id}.json"
-        objects = self.cloud.storage.objects
-        if not objects.exists("my-bucket", name):
-            return None
-        return from_json(self.job_id, objects.get("my-bucket", name).content.read())
+        found = self.cloud.storage.objects.buckets.get("my-bucket").live.get(name)
+        return None if found is None else from_json(self.job_id, found.content.read())
 
     def _judge_upload(self, do):
         before, reply = self.record, do()

@@ -31,6 +31,7 @@ from gputrain.google import (
     GoogleClient,
     Listing,
     MissingError,
+    UnclearError,
     most_severe,
     operation_error,
     to_error,
@@ -99,6 +100,9 @@ class Calls:
         def call() -> Json:
             answer = getattr(client, method)(request=dict(request), timeout=WRITE.call_s, retry=None)
             found: Json = MessageToDict(type(answer).pb(answer))
+            if "name" not in found:
+                what = f"{action}: the answer is no operation"
+                raise UnclearError(what, fix="look whether a proxy answers")
             return found
 
         return self.access.tried(call, action=action, policy=policy, place=str(asked.get("zone", "")))

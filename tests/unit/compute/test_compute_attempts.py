@@ -53,6 +53,13 @@ def test_a_gang_is_made_whole_and_bears_its_attempts_id_everywhere(cloud, jobs):
     assert jobs.backend.ssh_command(stored.record, 1).startswith(f"gcloud compute ssh bert-{attempt.id}-1 ")
 
 
+def test_an_answer_to_a_create_that_is_no_operation_is_no_answer(cloud, jobs):
+    cloud.fail(BULK, faults.Reshape(change=lambda _: {}), times=1)
+    assert jobs.submit().record.attempt.state is Launch.LAUNCHED
+    made = [row for row in cloud.ledger.events("create") if "/instances/" in row.resource]
+    assert len(jobs.vms()) == len(made) == 2
+
+
 def test_what_is_left_of_a_refused_try_and_cannot_be_removed_keeps_the_attempt(cloud, jobs):
     cloud.stock("us-central1-a", "g2-standard-4", 1)
     cloud.compute.settings.rollback_s = 10_000
