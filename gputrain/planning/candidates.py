@@ -120,7 +120,7 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     """Sort everything on offer: the user's order of GPUs first, then of provisioning models, then of
     backends, then of places.
 
-    Each offer that was asked for ends, under each model that is allowed, in candidates (one a place) or in
+    Each wanted offer ends, under each model that is allowed, in candidates (one a place) or in
     exactly one refusal.
 
     Raises:

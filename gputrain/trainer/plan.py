@@ -63,7 +63,7 @@ class Plan(TableDisplay):
     candidates: tuple[Candidate, ...]
     """Every way it could run, best first."""
     refusals: tuple[Refusal, ...]
-    """Every way that was asked for and cannot be, and why."""
+    """Every way that the spec allows and no backend can run, and why."""
     made_at: datetime
     faults: tuple[FieldError, ...] = ()
     """What is wrong with the code: `submit` would refuse it."""

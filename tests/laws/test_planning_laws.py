@@ -1,5 +1,5 @@
 """Over the whole catalog: what a spec asks for is found with exactly that count, or refused with the counts
-that exist; and every shape that was asked for ends in exactly one of the two lists."""
+that exist; and every wanted shape ends in exactly one of the two lists."""
 
 from hypothesis import given, settings, strategies as st
 

@@ -208,7 +208,7 @@ class Vms:
 
     def machines(self, job_id: str) -> Sequence[Machine]:
         """As of `Backend`: VMs that are not on their way out, and what is in Google's flex-start queue."""
-        listing = self.calls.all_instances(f"labels.{LABEL_OWNER}={self.home}")
+        listing = self.calls.all_instances(f"labels.{LABEL_JOB}:* AND labels.{LABEL_OWNER}={self.home}")
         queued = self.queue.left(self.home)
         vms = (_machine(vm) for vm in listing.items if vm["status"] != "STOPPING")  # it goes already
         found = tuple(one for one in (*vms, *queued.items) if one.job_id.startswith(job_id))
@@ -232,6 +232,6 @@ def _machine(vm: Mapping[str, Any]) -> Machine:
     if model is not None and len(shapes) == 1:
         price = catalog.price(shapes[0], catalog.region_of(zone), model)
     return Machine(
-        backend=NAME, name=vm["name"], place=zone, job_id=labels.get(LABEL_JOB, ""),
+        backend=NAME, name=vm["name"], place=zone, job_id=labels[LABEL_JOB],
         attempt=labels.get(LABEL_ATTEMPT, ""), status=vm["status"], price=price,
     )  # fmt: skip
