@@ -241,7 +241,7 @@ FAULTS = (
     Plant(
         name="clean-up removes the machines of another bucket's jobs",
         file="gputrain/backends/compute/vms.py",
-        text='self.calls.all_instances(f"labels.{LABEL_OWNER}={self.home}")',
+        text='self.calls.all_instances(f"labels.{LABEL_JOB}:* AND labels.{LABEL_OWNER}={self.home}")',
         instead='self.calls.all_instances(f"labels.{LABEL_JOB}:*")',
         caught_by=(f"{BILLS}::test_a_clean_up_leaves_what_runs_and_what_others_own",),
     ),

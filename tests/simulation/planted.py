@@ -40,7 +40,7 @@ PLANTS = (
           text="age_s=found.age_s, content",
           instead="age_s=max(0.0, self.access.now() - found.updated.timestamp()), content"),
     Plant(name="a clean-up that takes what others own", file="gputrain/backends/compute/vms.py",
-          text='self.calls.all_instances(f"labels.{LABEL_OWNER}={self.home}")',
+          text='self.calls.all_instances(f"labels.{LABEL_JOB}:* AND labels.{LABEL_OWNER}={self.home}")',
           instead='self.calls.all_instances(f"labels.{LABEL_JOB}:*")'),
     Plant(name="a clean-up that takes what a record names", file="gputrain/trainer/jobs.py",
           text="current.get(one.job_id) == one.attempt",
