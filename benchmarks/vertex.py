@@ -10,14 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 from measure import Measure, Spread, alternated, calls_of_a_submit, python_s
 from sleepers import Sleepers
 
 import gputrain_emulator
 from gputrain import GputrainError, Job, Trainer, VertexAI
-from gputrain.google import Api
 from gputrain.job.watcher import EACH_S
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.storage import Storage
@@ -30,7 +28,6 @@ THREADS = 64
 EVERY_S = 1.5 + WATCHED * EACH_S
 ROUNDS = 31
 REGION = "us-central1"
-IMAGE = "pytorch-gpu.2-4.py310"
 START = """
 from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
@@ -85,8 +82,8 @@ def backend_of(cloud: gputrain_emulator.Cloud, sleep: Callable[[float], None] | 
 
 
 def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
-    """The second submit of the same code, against the bare client doing the same calls."""
-    from google.cloud import aiplatform_v1
+    """The second submit of the same code, against Google's clients doing the same five calls."""
+    from google.cloud import aiplatform_v1, storage
 
     backend = backend_of(cloud)
     trainer = Trainer(backend)
@@ -98,9 +95,15 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
     plan = trainer.plan(spec)
     bundle = backend.package(spec, "bare-1")
     code = bundle.location.removeprefix("gs://my-bucket/")
-    (body,), access = plan.requests, backend._access
-    jobs = access.client(aiplatform_v1.JobServiceClient, access.url(Api.AIPLATFORM, region=REGION))
+    (body,) = plan.requests
+    jobs = aiplatform_v1.JobServiceClient(
+        credentials=cloud.credentials, transport="rest", client_options=cloud.client_options
+    )
     job = aiplatform_v1.CustomJob.from_json(json.dumps(body["customJob"]))
+    objects = storage.Client(
+        cloud.project, credentials=cloud.credentials, client_options=cloud.client_options
+    )
+    bucket = objects.bucket("my-bucket")
 
     def ours() -> float:
         began = time.perf_counter()
@@ -109,15 +112,11 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
 
     def bare() -> float:
         began = time.perf_counter()
-        session, storage = backend._access.session(), cloud.endpoints.storage
-        session.get(f"{storage}/storage/v1/b", params={"project": cloud.project, "prefix": "my-bucket"})
-        session.get(f"{storage}/storage/v1/b/my-bucket/o/{quote(code, safe='')}")
-        session.head(f"{cloud.endpoints.registry}/v2/vertex-ai/training/{IMAGE}/manifests/latest")
-        upload = f"{storage}/upload/storage/v1/b/my-bucket/o"
-        session.get(f"{storage}/storage/v1/b/my-bucket/o/records%2Fbare")
-        session.post(upload, params={"uploadType": "media", "name": "records/bare"}, data=b"{}")
+        list(objects.list_buckets(prefix="my-bucket", retry=None))
+        bucket.blob(code).reload(retry=None)
+        bucket.blob("records/bare").upload_from_string(b"{}", retry=None)
         jobs.create_custom_job(parent=body["parent"], custom_job=job, retry=None)
-        session.post(upload, params={"uploadType": "media", "name": "records/bare"}, data=b"{}")
+        bucket.blob("records/bare").upload_from_string(b"{}", retry=None)
         return time.perf_counter() - began
 
     took = alternated({"ours": ours, "bare": bare}, rounds=ROUNDS, warm_up=2)

@@ -30,9 +30,11 @@ def read_requirements(value: Any) -> tuple[str, ...]:
 
     Given the name of a file, pip would ask the index for a package of that name and run it.
     """
+    found = texts(value)
+    if not found:
+        return found
     from packaging.requirements import InvalidRequirement, Requirement  # 20 ms
 
-    found = texts(value)
     for one in found:
         if one.lstrip().startswith("-") or not one.isprintable():
             raise ValueError(f"{one!r} is not a requirement")
