@@ -6,7 +6,6 @@ The loader has nothing else before there is any code.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import time
@@ -14,6 +13,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from http.client import HTTPException
 from typing import Any
 
 REPEATED = (408, 425, 429, 500, 502, 503, 504)
@@ -62,15 +62,19 @@ def is_no_answer(error: object) -> bool:
 
 def metadata(path: str) -> str:
     """A value of this machine's metadata, below ``instance/``."""
-    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    url = f"http://{host}/computeMetadata/v1/instance/{path}"
+    request = metadata_request(path)
 
     def once() -> str:
-        request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
         with DIRECT.open(request, timeout=TIMEOUT_S) as reply:
             return str(reply.read().decode())
 
-    return str(repeated(once, url, ()))
+    return str(repeated(once, request.full_url, ()))
+
+
+def metadata_request(path: str) -> urllib.request.Request:
+    host = os.environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
+    url = f"http://{host}/computeMetadata/v1/instance/{path}"
+    return urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
 
 
 def access_token() -> str:
@@ -102,7 +106,7 @@ def repeated(once: Any, url: str, accept: Any) -> Any:
                 return None
             if error.code not in REPEATED or not pause_s:
                 raise CallFailed(url, _reason(error), error.code) from None
-        except (OSError, http.client.HTTPException) as error:  # no answer, or half of one
+        except (OSError, HTTPException) as error:  # no answer, or half of one
             if not pause_s:
                 raise CallFailed(url, error, 503) from None
         time.sleep(pause_s)
@@ -113,7 +117,7 @@ def _reason(error: urllib.error.HTTPError) -> str:
     """The status, and the sentence that Google says beside it: a hold, a policy or a right that lacks."""
     try:
         return "{}: {}".format(error, json.loads(error.read(1 << 16))["error"]["message"])
-    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
         return str(error)
 
 

@@ -1,14 +1,18 @@
-"""Facts about the machine or container the agent runs in, read from the kernel's own files."""
+"""Facts about the machine or container the agent runs in, by the kernel's files, and notices of its end."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
 import itertools
+import json
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 SMALL_SHM = 1 << 30
 """Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
@@ -83,6 +87,53 @@ def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> int | None:
 def is_on_google(environ: Mapping[str, str], product: str = "/sys/class/dmi/id/product_name") -> bool:
     """Whether a metadata server is worth asking."""
     return bool(environ.get("GCE_METADATA_HOST")) or read_text(product).startswith("Google")
+
+
+POLL_S = 300
+"""How long one question stays open."""
+
+RETRY_S = 5.0
+"""Pause after a question that failed."""
+
+_NOTICES = (
+    ("preempted", "TRUE", "preempted"),
+    ("maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE", "maintenance"),
+)
+"""Key under instance/, the value that announces the end, and the reason of the stop. Source: Compute Engine's
+documentation, read 2026-11-20."""
+
+
+def watch_notices(tell: Callable[[str], None]) -> None:
+    """Have `tell` called with the reason, from another thread, when this machine's end is near: preempted, or
+    host maintenance. The metadata server answers a long poll when a value changes, never through a proxy."""
+    for notice in _NOTICES:
+        threading.Thread(target=_watch_notice, args=(*notice, tell), daemon=True).start()
+
+
+def _watch_notice(key: str, announces: str, reason: str, tell: Callable[[str], None]) -> None:
+    from http.client import HTTPException  # heavy, and elsewhere there is no such server
+
+    from .cloud import DIRECT, metadata_request
+
+    etag, last = "0", ""
+    while True:
+        wanted = f"{key}?timeout_sec={POLL_S}&last_etag={etag}&wait_for_change=true"
+        try:
+            with DIRECT.open(metadata_request(wanted), timeout=POLL_S + 30) as answer:
+                value = answer.read(4096).decode("utf-8", "replace").strip()
+                etag = answer.headers["ETag"] or "0"
+        except (OSError, HTTPException) as error:
+            if getattr(error, "code", 0) == 404:  # a server that knows no such key, as inside GKE
+                return
+            etag = "0"
+            time.sleep(RETRY_S)
+            continue
+        if value == announces:
+            tell(reason)
+            return
+        if value == last:  # of a server that does not hold the question open
+            time.sleep(1.0)
+        last = value
 
 
 def children_of(parent: int) -> list[int]:
@@ -176,13 +227,34 @@ def program_of(pid: int) -> str:
     return ""
 
 
-def put(path: str, text: str) -> None:
+def put(path: str, content: str | bytes, mode: int = 0o666) -> None:
     """Write a file that appears whole or not at all."""
     folder, name = os.path.split(path)
-    fresh = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
-    with open(fresh, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(fresh, path)
+    fresh = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")  # threads, too, may write the same
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """The JSON object in a file; None where there is none that can be read."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return json_object(file.read())
+    return None
+
+
+def json_object(data: bytes) -> dict[str, Any] | None:
+    """The JSON object that some bytes are; None for any others."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
 
 
 def read_text(path: str) -> str:

@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import Any
 
-from . import contract, failures, host, launcher, notices, processes, result, stacks
+from . import contract, failures, host, launcher, processes, result, stacks
 from .hang import Silence
 from .logs import LogForwarder
 from .network import Meeting, NetWatch, free_port, loopback, numeric, own_address
@@ -123,7 +123,7 @@ class Node:
         result.make_folders(self._options.result_dir, self._options.log_dir)
         processes.hold_signals()
         if host.is_on_google(os.environ):
-            notices.watch(self._hear_notice)
+            host.watch_notices(self._hear_notice)
         advice = host.shared_memory_advice()
         if advice:
             self._logs.say(advice, "WARNING")

@@ -65,7 +65,7 @@ class Folder:
         """None where there is none, or anything but a JSON object."""
         try:
             with open(self._file(name), "rb") as file:
-                return _document(file.read())
+                return host.json_object(file.read())
         except FileNotFoundError:
             return None
 
@@ -100,19 +100,11 @@ class BucketPrefix:
 
     def get(self, name: str) -> Document | None:
         data = self._bucket.get(self._prefix + name)
-        return None if data is None else _document(data)
+        return None if data is None else host.json_object(data)
 
     def list(self, prefix: str) -> Dict[str, float]:
         found = self._bucket.items(self._prefix + prefix, "name,updated")
         return {item["name"][len(self._prefix) :]: _seconds(item["updated"]) for item in found}
-
-
-def _document(data: bytes) -> Document | None:
-    try:
-        document = json.loads(data.decode())
-    except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def _seconds(stamp: str) -> float:

@@ -84,10 +84,8 @@ def _taken(rank: int, local_rank: int, answer: dict[str, Any], why: str) -> dict
 
 
 def _answer(path: str, asked: str) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-        return found if found.get("asked") == asked else {}
-    return {}
+    found = host.read_json(path) or {}
+    return found if found.get("asked") == asked else {}
 
 
 def _runs(pid: int) -> bool:

@@ -14,11 +14,11 @@ from typing import Any
 
 import attrs
 
+from gputrain.entrypoint import host
 from gputrain.errors import CapacityError, PermissionDeniedError
 from gputrain.fields import invalid, path
 from gputrain.jobstore.record import RecordError
 from gputrain.jobstore.store import Conflict, Document, DocumentStore, JobRef, Version
-from gputrain.keeper.folder import write_whole
 
 ELSEWHERE = "keep jobs in another folder: Local(root=...), or export GPUTRAIN_HOME=FOLDER"
 _NAME = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*")
@@ -136,7 +136,7 @@ class FolderStore(DocumentStore):
                 "metadata": dict(fresh.metadata),
             }  # fmt: skip
             make_private(self._path(name).parent)
-            write_whole(str(self._path(name)), json.dumps(header).encode() + b"\n" + content)
+            host.put(str(self._path(name)), json.dumps(header).encode() + b"\n" + content, 0o600)
             return fresh
 
     def list(self, prefix: str) -> tuple[Version, ...]:

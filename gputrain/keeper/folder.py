@@ -1,4 +1,4 @@
-"""The folder of one attempt on this machine: what lies in it, how it is written whole, and who holds it.
+"""The folder of one attempt on this machine: what lies in it and who holds it.
 
 Standard library only: the client and the supervisor both read and write here.
 
@@ -18,12 +18,7 @@ Standard library only: the client and the supervisor both read and write here.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import stat
-from collections.abc import Mapping
-from typing import Any
 
 ORDER = "order.json"
 STATE = "state.json"
@@ -41,43 +36,6 @@ DRAFT = ".new-"
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
-
-
-def write_whole(path: str, data: bytes) -> None:
-    """Write a file of this user alone, which appears whole or not at all."""
-    fresh = f"{path}.{os.urandom(6).hex()}.new"  # threads, too, may write the same
-    try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
-            file.write(data)
-        os.replace(fresh, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(fresh)
-        raise
-
-
-def write_json(path: str, document: Mapping[str, Any]) -> None:
-    """Write a JSON document that appears whole or not at all."""
-    write_whole(path, json.dumps(document).encode())
-
-
-def read_json(path: str) -> dict[str, Any] | None:
-    """The JSON object in a file; None where there is none that can be read."""
-    try:
-        with open(path, "rb") as file:
-            document = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
-
-
-def is_own(path: str) -> bool:
-    """Whether a folder is this user's, and no other user may write into it: what lies in it is run."""
-    try:
-        facts = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
 def hold(folder: str) -> None:

@@ -283,10 +283,7 @@ class NodeReports:
 
     def result(self) -> Any:
         """The agent's result; None: it has left none."""
-        path = os.path.join(self.results, contract.RESULT_FILE.format(node_rank=self.rank))
-        with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
-            return json.load(file)
-        return None
+        return host.read_json(os.path.join(self.results, contract.RESULT_FILE.format(node_rank=self.rank)))
 
     def _fault(self, what: str, do: Callable[..., Any], *args: Any) -> Exception | None:
         """Do something; what kept it from being done, of any kind: the job's end must not hang on it."""

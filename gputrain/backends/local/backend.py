@@ -125,7 +125,7 @@ class Local(Backend):
             path = Path(bundle.argv[0])
             with explained(str(self._root)):
                 make_private(path.parent)
-                folder.write_whole(str(path), bundle.content)
+                host.put(str(path), bundle.content, folder.FILE_MODE)
 
     @property
     def gpus(self) -> tuple[offers.LocalGpu, ...]:
@@ -195,7 +195,7 @@ class Local(Backend):
         return status.logs(self._folder(record), is_over=True).near_end(lines)
 
     def python(self, record: JobRecord) -> str:
-        order = folder.read_json(os.path.join(self._folder(record), folder.ORDER)) or {}
+        order = host.read_json(os.path.join(self._folder(record), folder.ORDER)) or {}
         return str(order["start"][0]) if order.get("start") else ""
 
     def job_folder(self, job_id: str) -> str:
@@ -203,7 +203,7 @@ class Local(Backend):
 
     def place(self, record: JobRecord, field: str, given: str | None) -> str:
         """As of `Backend`: where its last attempt wrote."""
-        order = folder.read_json(os.path.join(self._folder(record), folder.ORDER)) if given else None
+        order = host.read_json(os.path.join(self._folder(record), folder.ORDER)) if given else None
         return str(order[field]) if order and field in order else super().place(record, field, given)
 
     def ask_for_stacks(self, record: JobRecord, nonce: str) -> None:
@@ -224,10 +224,10 @@ class Local(Backend):
                 attempt=path.name,
                 status=str(status.inspect(str(path)).state),
                 price=None,
-                is_sure=bool((folder.read_json(str(path / folder.ORDER)) or {}).get("record")),
+                is_sure=bool((host.read_json(str(path / folder.ORDER)) or {}).get("record")),
             )
             for path in paths
-            if path.parent.name.startswith(job_id) and folder.is_own(str(path)) and folder.is_held(str(path))
+            if path.parent.name.startswith(job_id) and orders.is_own(str(path)) and folder.is_held(str(path))
         )
 
     def remove(self, machine: Machine) -> None:
@@ -289,7 +289,7 @@ def _end(path: str) -> None:
 
 
 def _kill_supervisor(path: str) -> None:
-    named = (folder.read_json(os.path.join(path, folder.STATE)) or {}).get("supervisor")
+    named = (host.read_json(os.path.join(path, folder.STATE)) or {}).get("supervisor")
     pid, began = named if isinstance(named, list) else (0, "")
     if began and host.began(pid) == began:
         with suppress(ProcessLookupError):

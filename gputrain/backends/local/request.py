@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 from gputrain.backends.agent_reports import of_agents
 from gputrain.backends.base import LAYOUT, Bundle
 from gputrain.backends.local.offers import unmet
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, host
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.fields import invalid
 from gputrain.jobstore.folder import ELSEWHERE, make_private
@@ -133,7 +134,9 @@ def _required(root: Path, body: Mapping[str, Any]) -> list[str]:
     make_private(where)
     wanted = json.dumps({"requirements": words, "installed": packages.installed()}).encode()
     path = str(where / (hashlib.sha256(wanted).hexdigest()[:16] + ".json"))
-    folder.write_whole(path, wanted)  # command lines are seen by all users, and addresses hold passwords
+    host.put(
+        path, wanted, folder.FILE_MODE
+    )  # not a command line: all users see it, and it may hold passwords
     return [*BARE, _REQUIRED, PACKAGES, path]
 
 
@@ -158,8 +161,8 @@ def start(root: Path, path: Path, order: Mapping[str, Any]) -> None:
     """
     draft = tempfile.mkdtemp(prefix=folder.DRAFT, dir=root)
     try:
-        folder.write_json(os.path.join(draft, folder.ORDER), order)
-        folder.write_whole(os.path.join(draft, folder.RESERVE), b" " * folder.RESERVE_BYTES)
+        host.put(os.path.join(draft, folder.ORDER), json.dumps(order), folder.FILE_MODE)
+        host.put(os.path.join(draft, folder.RESERVE), b" " * folder.RESERVE_BYTES, folder.FILE_MODE)
         refuse_foreign(draft)  # not every file system keeps owners and modes
         start_supervisor(draft, str(path))
     finally:
@@ -200,13 +203,22 @@ def _refuse_start(said: str) -> NoReturn:
     )
 
 
+def is_own(path: str) -> bool:
+    """Whether a folder is this user's, and no other user may write into it: what lies in it is run."""
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
+
+
 def refuse_foreign(path: str) -> None:
     """Check whose folder it is, before anything in it is believed.
 
     Raises:
         PermissionDeniedError: it is another user's, or others may write into it.
     """
-    if not folder.is_own(path):
+    if not is_own(path):
         raise PermissionDeniedError(
             f"{path} is not a folder of this user alone",
             why="a user who can write there could run any program as you",

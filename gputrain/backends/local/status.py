@@ -15,7 +15,7 @@ from gputrain import causes
 from gputrain.backends import agent_reports as reports
 from gputrain.backends.agent_reports import first_cause, losses
 from gputrain.backends.base import Status
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, host
 from gputrain.errors import RequestError
 from gputrain.jobstore.folder import explained
 from gputrain.keeper import folder
@@ -54,7 +54,7 @@ def is_over(path: str) -> bool:
 
 
 def _report(path: str) -> reports.Status:
-    return reports.read(folder.read_json(os.path.join(path, folder.STATE)) or {})
+    return reports.read(host.read_json(os.path.join(path, folder.STATE)) or {})
 
 
 def _status(
@@ -126,7 +126,7 @@ def _without_document(path: str, report: reports.Status, documents: list[Documen
 
 def _results(path: str, report: reports.Status) -> list[Document]:
     names = (contract.RESULT_FILE.format(node_rank=rank) for rank in range(_node_count(path)))
-    found = (folder.read_json(os.path.join(_run_folder(path, report), name)) for name in names)
+    found = (host.read_json(os.path.join(_run_folder(path, report), name)) for name in names)
     return [reports.read_result(document) for document in found if document is not None]
 
 
@@ -170,7 +170,7 @@ def _log(path: str, node_rank: int) -> str:
 
 
 def _node_count(path: str) -> int:
-    nodes = (folder.read_json(os.path.join(path, folder.ORDER)) or {}).get("nodes")
+    nodes = (host.read_json(os.path.join(path, folder.ORDER)) or {}).get("nodes")
     return len(nodes) if isinstance(nodes, list) else 0
 
 
@@ -180,7 +180,7 @@ def ask_for_stacks(path: str, nonce: str) -> None:
     if not os.path.isdir(inside):
         raise RequestError(f"{os.path.basename(path)} starts: no ranks of it run", fix="ask a moment later")
     with explained(path):
-        folder.write_whole(os.path.join(inside, contract.STACKS_ASK), nonce.encode())
+        host.put(os.path.join(inside, contract.STACKS_ASK), nonce)
 
 
 def read_stacks(path: str, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:

@@ -46,7 +46,7 @@ class AttemptFolder:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.order: dict[str, Any] = folder.read_json(self.file(folder.ORDER)) or {}
+        self.order: dict[str, Any] = host.read_json(self.file(folder.ORDER)) or {}
         self._document: dict[str, Any] = {}
         self._is_written = True
         self._record_says = ""
@@ -64,7 +64,7 @@ class AttemptFolder:
     def write(self, document: dict[str, Any]) -> None:
         """Write the state whole. Raises OSError where that cannot be done."""
         self._document, self._is_written = document, False
-        folder.write_json(self.file(folder.STATE), document)
+        host.put(self.file(folder.STATE), json.dumps(document), folder.FILE_MODE)
         self._is_written = True
 
     def show(self, document: dict[str, Any]) -> None:

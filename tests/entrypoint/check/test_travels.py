@@ -26,7 +26,6 @@ SOURCES = [
     *sorted((PACKAGE / "keeper").glob("*.py")),
 ]
 STAYS = {PACKAGE / name for name in ("entrypoint/zipapp.py", "keeper/folder.py")}
-"""What is of use on the client's machine only."""
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
 OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 9]
 
@@ -52,7 +51,6 @@ def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
 
 
 def test_the_zipapp_stays_small(pyz):
-    """It travels with the code of every job; about a tenth of a second at 10 Mbit/s."""
     assert len(pack("", made={".gputrain/agent.pyz": pyz.read_bytes()}).data) < 77_000
 
 

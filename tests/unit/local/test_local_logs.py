@@ -17,7 +17,7 @@ ATTEMPT = "a1"
 def job(path, *nodes):
     path = path / ATTEMPT
     path.mkdir()
-    folder.write_json(str(path / folder.ORDER), {"nodes": [{}] * len(nodes)})
+    (path / folder.ORDER).write_text(json.dumps({"nodes": [{}] * len(nodes)}))
     for node_rank, lines in enumerate(nodes):
         append(path.parent, node_rank, lines)
     return str(path)

@@ -1,5 +1,6 @@
 """From what lies in the folder of an attempt to its status."""
 
+import json
 import shutil
 
 import pytest
@@ -26,13 +27,13 @@ def job(tmp_path):
     def write(told, *documents):
         shutil.rmtree(tmp_path)
         tmp_path.mkdir(mode=0o700)
-        folder.write_json(str(tmp_path / folder.ORDER), {"nodes": [{}] * max(1, len(documents))})
-        folder.write_json(str(tmp_path / folder.STATE), {"schema": status.SCHEMA, **told})
+        (tmp_path / folder.ORDER).write_text(json.dumps({"nodes": [{}] * max(1, len(documents))}))
+        (tmp_path / folder.STATE).write_text(json.dumps({"schema": status.SCHEMA, **told}))
         attempt = tmp_path / folder.ATTEMPT.format(attempt=told.get("attempt", 0))
         attempt.mkdir()
         for one in documents:
             name = contract.RESULT_FILE.format(node_rank=one["node_rank"])
-            folder.write_json(str(attempt / name), one)
+            (attempt / name).write_text(json.dumps(one))
         return str(tmp_path)
 
     return write
