@@ -388,11 +388,11 @@ class TrainingSpec(TableDisplay):
         """
         from gputrain.spec.gcloud import read_config
 
-        read = read_config(config)
-        if read.settings:
-            names = ", ".join(sorted(read.settings))
+        fields, settings = read_config(config)
+        if settings:
+            names = ", ".join(sorted(settings))
             warnings.warn(f"{names}: not part of a spec; VertexAI.from_gcloud(...) reads them", stacklevel=2)
-        return cls(**read.fields)
+        return cls(**fields)
 
     @property
     def table(self) -> Table:

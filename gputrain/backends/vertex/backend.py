@@ -97,7 +97,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         Raises:
             SpecError: with everything in the file that cannot be said, or all faults of the arguments.
         """
-        return cls(**{**read_config(config).settings, **arguments})
+        return cls(**{**read_config(config)[1], **arguments})
 
     @property
     def _quota_options(self) -> Mapping[str, Any]:
