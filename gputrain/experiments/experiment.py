@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -106,9 +105,6 @@ class Experiment(Comparison):
         self.title = f"Experiment {record.name}"
         self._trainer, self._store, self._base, self._refusal = trainer, store, base, refusal
         self._entries = record.entries
-        self._over: dict[int, Job | None] = {}
-        """The points that have ended and are not being retried, in the order of their ends."""
-        self._lock = threading.RLock()
         found = {
             job.id: job
             for job in trainer.jobs(name=record.name)
@@ -121,7 +117,7 @@ class Experiment(Comparison):
             job.point = self.points[n]
         running = sum(not job.state.is_terminal for job in jobs.values())
         limit = concurrency_limit(record.max_parallel, best, running)
-        self._runner = Runner(self._submit, limit, self._ended)
+        self._runner = Runner(self._submit, limit)
         # who submitted a queued job may have died: submitting it again finds it, or starts it
         queued = [] if refusal else [n for n, job in jobs.items() if job.state is State.QUEUED]
         for n, job in jobs.items():
@@ -146,10 +142,6 @@ class Experiment(Comparison):
             log.warning("%s keeps running, also if %s was just cancelled: %s", job.id, self.name, error.what)
         return job
 
-    def _ended(self, n: int, job: Job | None) -> None:
-        with self._lock:
-            self._over[n] = job
-
     @property
     def rows(self) -> Sequence[tuple[Point, Job | None]]:
         jobs = self._runner.jobs
@@ -162,7 +154,7 @@ class Experiment(Comparison):
     @property
     def is_over(self) -> bool:
         """Whether every point has ended."""
-        return len(self._over) >= len(self.points)
+        return len(self._runner.ended) >= len(self.points)
 
     @property
     def cost_usd(self) -> float | None:
@@ -203,9 +195,9 @@ class Experiment(Comparison):
         again = f"trainer.experiment({self.name!r})"
         given: dict[int, Job | None] = {}
         while True:
-            with self._lock:
-                new = {n: job for n, job in self._over.items() if n not in given or given[n] is not job}
-                left = len(self.points) - len(self._over)
+            ended = dict(self._runner.ended)
+            new = {n: job for n, job in ended.items() if n not in given or given[n] is not job}
+            left = len(self.points) - len(ended)
             given |= new
             yield from new.values()
             if new:
@@ -292,11 +284,7 @@ class Experiment(Comparison):
         known = self._entries
         self._entries = self._store.retry(failed).only(self.points).entries
         retried = (n for n, entry in enumerate(self._entries) if entry.retries != known[n].retries)
-        again = sorted({*retried, *self._runner.errors})
-        with self._lock:
-            for n in again:
-                self._over.pop(n, None)
-        self._runner.add(again)
+        self._runner.add(sorted({*retried, *self._runner.errors}))
         return self
 
     def cancel(self) -> None:

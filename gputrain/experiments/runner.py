@@ -39,24 +39,19 @@ class Runner:
     Args:
         submit: returns the job of a point, the same one each time.
         limit: jobs at a time.
-        ended: called with each point that has ended, and its job, if it has one.
     """
 
-    def __init__(
-        self,
-        submit: Callable[[int, threading.Event], Job],
-        limit: int,
-        ended: Callable[[int, Job | None], None],
-    ) -> None:
+    def __init__(self, submit: Callable[[int, threading.Event], Job], limit: int) -> None:
         self.jobs: dict[int, Job] = {}
         self.errors: dict[int, GputrainError] = {}
         """Why points have no job."""
+        self.ended: dict[int, Job | None] = {}
+        """The points that have ended, in the order of their ends."""
         self.is_closed = False
-        self._submit, self._limit, self._ended = submit, limit, ended
+        self._submit, self._limit = submit, limit
         self._queue: deque[int] = deque()
         self._tries: Counter[int] = Counter()
         self._rests_until = 0.0
-        self._running: dict[int, Job] = {}
         self._drops: list[Callable[[], object]] = []
         self._stop = threading.Event()
         self._changed = threading.Condition(threading.RLock())
@@ -66,7 +61,7 @@ class Runner:
         """Submit points, or submit them again, after all others."""
         with self._changed:
             for number in points:
-                for known in (self.jobs, self.errors, self._running, self._tries):
+                for known in (self.jobs, self.errors, self.ended, self._tries):
                     known.pop(number, None)
             self._queue.extend(points)
             if self._queue and self._thread is None and not self._stop.is_set():
@@ -95,7 +90,7 @@ class Runner:
                 drop()
 
     def watch(self, number: int, job: Job) -> None:
-        """Take a job for the point's, and call ``ended`` when it ends."""
+        """Take a job for the point's, until it ends."""
 
         def looked(error: Exception | None) -> None:
             # a job that cannot be read may still run, and keeps its place; the watcher logs why
@@ -103,7 +98,7 @@ class Runner:
                 self._release(number, job)
 
         with self._changed:
-            self.jobs[number] = self._running[number] = job
+            self.jobs[number] = job
             if not job.state.is_terminal and not self.is_closed:
                 self._drops.append(watch(job, looked))
         if job.state.is_terminal:
@@ -111,12 +106,10 @@ class Runner:
 
     def _release(self, number: int, job: Job) -> None:
         with self._changed:
-            if self._running.get(number) is not job:  # it is retried already
-                return
-            del self._running[number]
-            self._rests_until = 0.0
-            self._changed.notify_all()
-        self._ended(number, job)
+            if self.jobs.get(number) is job:  # else it is retried already
+                self.ended[number] = job
+                self._rests_until = 0.0
+                self._changed.notify_all()
 
     def _run(self) -> None:
         while (number := self._next()) is not None:
@@ -137,7 +130,7 @@ class Runner:
         with self._changed:
             while self._queue and not self._stop.is_set():
                 rest_s = self._rests_until - time.monotonic()
-                if len(self._running) < self._limit and rest_s <= 0:
+                if self._running < self._limit and rest_s <= 0:
                     return self._queue.popleft()
                 self._changed.wait(rest_s if rest_s > 0 else None)
             self._thread = None
@@ -155,9 +148,12 @@ class Runner:
         self._fail(number, error)
 
     def _fail(self, number: int, error: GputrainError) -> None:
-        self.errors[number] = error
+        self.errors[number], self.ended[number] = error, None
         log.info("a point of an experiment was not submitted: %s", error.what)
-        self._ended(number, None)
+
+    @property
+    def _running(self) -> int:
+        return len(self.jobs.keys() - self.ended.keys())
 
 
 def concurrency_limit(asked: int | None, best: Candidate | None, running: int) -> int:
