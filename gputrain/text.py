@@ -46,16 +46,6 @@ def escape_html(text: str) -> str:
     return html.escape(sanitize(text))
 
 
-def sanitize_json(document: str) -> str:
-    """The same JSON document with control characters as ``\\\\u`` escapes."""
-    return _CONTROL.sub(lambda found: _json_escapes(found[0]), document)
-
-
-def _json_escapes(text: str) -> str:
-    units = text.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
-
-
 SECRET_FORMS = {
     "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     "a Google access token": r"\bya29\.[\w.-]{20,}",

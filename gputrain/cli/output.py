@@ -104,10 +104,7 @@ def waiting(text: str) -> AbstractContextManager[object]:
 
 def print_json(document: Json, *, indent: int | None = 2) -> None:
     """A JSON document; without ``indent`` in one line, for streams of them."""
-    from gputrain.text import sanitize_json
-
-    is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # others lack letters
-    click.echo(sanitize_json(json.dumps(document, indent=indent, ensure_ascii=not is_utf)))
+    click.echo(json.dumps(document, indent=indent))  # other letters as \\u, so that none moves a terminal
 
 
 def print_error(error: GputrainError, *, as_json: bool) -> Exit:

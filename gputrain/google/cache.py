@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -54,15 +55,17 @@ class Cache(Generic[K, V]):
         now: Callable[[], float] = time.time,
         wait_s: float = 6.0,
     ) -> None:
-        def expires_at(_: K, found: Found, at: float) -> float:
+        def expires_at(_: K, future: Future[Found], at: float) -> float:
+            if not future.done():
+                return math.inf
+            found = future.result()
             if found.error is not None:
                 return at + failure_s
             return at + min(fresh_s(found.value) if callable(fresh_s) else fresh_s, LONGEST_S)
 
         self._now, self._wait_s = now, wait_s
         self._lock = threading.Lock()
-        self._answers: TLRUCache[K, Found] = TLRUCache(256, expires_at, timer=now)
-        self._fetching: dict[K, Future[Found]] = {}
+        self._answers: TLRUCache[K, Future[Found]] = TLRUCache(256, expires_at, timer=now)
 
     def get(self, key: K, fetch: Callable[[], V]) -> V:
         """The answer to one question, or the error of ``fetch``, which another thread may have called."""
@@ -93,38 +96,28 @@ class Cache(Generic[K, V]):
     def forget(self) -> None:
         with self._lock:
             self._answers.clear()
-            self._fetching = {}
 
     def _begin(self, key: K) -> tuple[Future[Found], bool]:
         """What the answer comes in, and whether the caller has to fetch it."""
         with self._lock:
-            if key in self._fetching:
-                return self._fetching[key], False
-            future: Future[Found] = Future()
-            kept = self._answers.get(key)
-            if kept is not None:
-                future.set_result(kept)
-            else:
-                self._fetching[key] = future
-            return future, kept is None
+            future = self._answers.get(key)
+            if future is not None:
+                return future, False
+            self._answers[key] = future = Future()
+            return future, True
 
     def _fetch(self, key: K, future: Future[Found], fetch: Callable[[], V]) -> None:
-        found, failure = None, None
         try:
-            found = Found(value=fetch(), read_at=self._moment())
+            future.set_result(Found(value=fetch(), read_at=self._moment()))
         except GputrainError as error:
-            found = Found(error=error, read_at=self._moment())
+            future.set_result(Found(error=error, read_at=self._moment()))
         except BaseException as error:  # noqa: BLE001  # raised where the answer is wanted
-            failure = error
+            future.set_exception(error)
         with self._lock:
-            if self._fetching.get(key) is future:
-                del self._fetching[key]
-                if found is not None:
-                    self._answers[key] = found
-        if found is not None:
-            future.set_result(found)
-        else:
-            future.set_exception(failure)
+            if self._answers.get(key) is future:
+                del self._answers[key]
+                if future.exception() is None:
+                    self._answers[key] = future  # from now on it ages
 
     def _moment(self) -> datetime:
         return datetime.fromtimestamp(self._now(), timezone.utc)
@@ -170,14 +163,11 @@ class Pace:
     Args:
         each_s: seconds of one call; of n streams each has its turn every n times that.
         few: up to so many streams may call whenever they like.
-        idle_s: a stream that has not asked for so long counts no more.
     """
 
-    def __init__(
-        self, *, each_s: float, few: int = 0, idle_s: float = 120.0, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, each_s: float, few: int = 0, now: Callable[[], float] = time.monotonic) -> None:
         self._each_s, self._few, self._now = each_s, few, now
-        self._called_at: Recent[str, float] = Recent(idle_s=idle_s, now=now)
+        self._called_at: Recent[str, float] = Recent(idle_s=120.0, now=now)
 
     def take(self, stream: str, *, is_continued: bool = False) -> bool:
         """Whether a stream may make a call now; one that continues the last may always."""
