@@ -135,11 +135,11 @@ class Table:
         if widths is None:
             yield from map(text, table._fields(options.max_width))
         elif len(widths) == 1 and not table._has_head:
-            yield from (text(line) for (cell,) in table.rows for line in _wrapped(cell, options.max_width))
+            yield from (text(line) for (cell,) in table.rows for line in wrapped(cell, options.max_width))
         else:
             yield table._grid(widths)
         for caption in table.caption.splitlines():
-            yield from (text(line, "dim") for line in _wrapped(caption, options.max_width))
+            yield from (text(line, "dim") for line in wrapped(caption, options.max_width))
 
     @property
     def _has_head(self) -> bool:
@@ -229,9 +229,9 @@ class Table:
             indent = max((len(name) for name, _ in group), default=0) + 2
             for name, value in group:
                 if _longest_word(value) > width - indent:
-                    yield from (name, *(f"  {line}" for line in _wrapped(value, width - 2)))
+                    yield from (name, *(f"  {line}" for line in wrapped(value, width - 2)))
                 else:
-                    first, *more = _wrapped(value, width - indent)
+                    first, *more = wrapped(value, width - indent)
                     yield from (name.ljust(indent) + first, *(" " * indent + line for line in more))
 
 
@@ -251,15 +251,22 @@ def _longest_word(*texts: str) -> int:
     return max((len(word) for text in texts for word in text.split()), default=0)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of a width; those of a list's item are indented as its first, and a command stays as it is."""
-    if text.startswith(" "):
+def wrapped(text: str, width: int, *, indent: int | None = None, end: str = "") -> list[str]:
+    """Lines of a width; a path in quotes and a command stay as they are.
+
+    Args:
+        indent: of the lines after the first; default: that of a list's item, as its first.
+        end: stands behind each line but the last, so that a command is one.
+    """
+    if text.startswith((" ", "'")):
         return [text]
     mark = re.match(r"(?:- |\[\d+\] )?", text)
-    return textwrap.wrap(
-        text, max(width, 1), subsequent_indent=" " * (mark.end() if mark else 0), break_long_words=False,
+    hanging = " " * (indent if indent is not None else mark.end() if mark else 0)
+    lines = textwrap.wrap(
+        text, max(width - len(end), 1), subsequent_indent=hanging, break_long_words=False,
         break_on_hyphens=False,
     ) or [""]  # fmt: skip
+    return [*(line + end for line in lines[:-1]), lines[-1]]
 
 
 class TableDisplay:

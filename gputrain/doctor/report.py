@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -13,7 +12,7 @@ import attrs
 
 from gputrain.code import resolve
 from gputrain.concurrency import gather
-from gputrain.display.table import Table, TableDisplay, cut
+from gputrain.display.table import Table, TableDisplay, cut, wrapped
 from gputrain.errors import (
     ApiDisabledError,
     AuthError,
@@ -170,12 +169,12 @@ class Checks:
             head = sanitize(f"{one.finding.value:{finding}}  {one.backend:{backend}}  ")
             text = head + sanitize(f"{one.subject}: {one.why}" if one.why else one.subject)
             text = cut(text, width) if one.finding is Finding.OK else text
-            yield from _wrapped(text, width, indent=len(head) if width > 2 * len(head) else 2)
+            yield from wrapped(text, width, indent=len(head) if width > 2 * len(head) else 2)
         for title, is_command in (("To fix:", False), ("Run:", True)):
             fixes = [fix for fix in self.fixes if fix.startswith(_PROGRAMS) is is_command]
             yield from ("", title) if fixes else ()
             for fix in fixes:
-                yield from (f"  {line}" for line in _wrapped(fix, width - 2, end=" \\" * is_command))
+                yield from (f"  {line}" for line in wrapped(fix, width - 2, indent=2, end=" \\" * is_command))
 
     def _found(self, finding: Finding) -> tuple[Check, ...]:
         return tuple(one for one in self.checks if one.finding is finding)
@@ -195,17 +194,6 @@ class Checks:
             if first.finding is Finding.OK and first.group and len(subjects) > 1:
                 subject, why = f"{len(subjects)} {first.group}", ""
             yield attrs.evolve(first, backend=backend, subject=subject, why=why)
-
-
-def _wrapped(text: str, width: int, *, indent: int = 2, end: str = "") -> list[str]:
-    """Lines no wider than ``width``; ``end`` stands behind each but the last, so that a command is one."""
-    if len(text) <= width or text.startswith("'"):  # a path in quotes is not broken
-        return [text]
-    room = max(width - len(end), 20)
-    lines = textwrap.wrap(
-        text, room, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
-    return [*(line + end for line in lines[:-1]), lines[-1]]
 
 
 @attrs.define(kw_only=True, eq=False)
