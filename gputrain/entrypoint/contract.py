@@ -135,8 +135,9 @@ RANK_STACK_FILE = "stacks-{}-{}-{}.json"
 STACKS_FILE = "stacks-{nonce}-{node_rank}.json"
 """A node's answer beside it, whole too."""
 
-FLIGHT_RECORDER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}
-"""Entries that torch keeps for each rank, as by default since 2.9; the second is the old name."""
+FLIGHT_RECORDER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+"""How many collectives torch remembers for each rank; since 2.9 it warns of the second name."""
+FLIGHT_ENTRIES = "2000"
 
 RECORD, ATTEMPT_ID, CLAIM = "GPUTRAIN_RECORD", "GPUTRAIN_ATTEMPT_ID", "GPUTRAIN_CLAIM"
 """Variables of a container that name its job's record, its attempt, and the attempt's claim: two objects of

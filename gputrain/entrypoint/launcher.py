@@ -77,7 +77,8 @@ def rank_environments(
         base["PYTHONPATH"] = os.pathsep.join(filter(None, [root, base.get("PYTHONPATH", "")]))
     base.setdefault("PYTHONUNBUFFERED", "1")
     if options.hang_timeout is not None:
-        base.update((name, value) for name, value in contract.FLIGHT_RECORDER.items() if name not in base)
+        for name in contract.FLIGHT_RECORDER[: 1 if _torch_version() >= (2, 9) else None]:
+            base.setdefault(name, contract.FLIGHT_ENTRIES)
     if options.launcher == "torchrun-env":
         threads = host.cpu_count() // (options.nproc_per_node or place.nproc)
         base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
@@ -93,6 +94,15 @@ def rank_environments(
         path = os.path.join(error_dir, "nccl-%h-%p")
         envs[0].update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET", NCCL_DEBUG_FILE=path)
     return envs
+
+
+def _torch_version() -> tuple[int, ...]:
+    """Of this Python; nothing where it has no torch, or one of its own numbering."""
+    from importlib import metadata
+
+    with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
+        return tuple(int(part) for part in metadata.version("torch").split(".")[:2])
+    return ()
 
 
 def _of_rank(options: Options, place: NodePlace, local_rank: int, error_dir: str) -> dict[str, str]:
