@@ -58,13 +58,14 @@ def test_a_job_succeeds_when_its_primary_does(live: Cloud) -> None:
 def test_every_replica_finds_itself_and_the_others_in_cluster_spec(live: Cloud) -> None:
     live.world.part(Storage).add_bucket("bucket", location="us-central1")
     script = (
-        "echo spec=$CLUSTER_SPEC rank=$RANK/$WORLD_SIZE job=$CLOUD_ML_JOB_ID out=$AIP_MODEL_DIR mine=$MINE"
+        "echo spec=$CLUSTER_SPEC rank=$RANK/$WORLD_SIZE job=$CLOUD_ML_JOB_ID out=$AIP_MODEL_DIR"
+        ' mine="$MINE" refers="$REFERS"'
     )
     job = submit(
         live,
         (1, nap(74)),
         (2, script),
-        env={"MINE": "yes"},
+        env={"MINE": "yes", "REFERS": "$(MINE)-$$(MINE)-$$$(RANK)-${MINE}-$(LATER)-$(", "LATER": "l"},
         base_output_directory={"output_uri_prefix": "gs://bucket/run"},
     )
     assert until(live, lambda: "spec=" in text(lines(live, job, "workerpool1-1")))
@@ -72,6 +73,7 @@ def test_every_replica_finds_itself_and_the_others_in_cluster_spec(live: Cloud) 
     assert '"task": {"type": "workerpool1", "index": 1}' in said
     assert said.count(":2222") == 3
     assert f"rank=2/3 job={job.id} out=gs://bucket/run/model/ mine=yes" in said
+    assert "refers=yes-$(MINE)-$2-${MINE}-$(LATER)-$(" in said, "as Kubernetes replaces references"
 
 
 def test_replicas_meet_at_the_primarys_address(live: Cloud) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,15 @@ class Machine:
     """A tree that a test may change, behind a server."""
 
     def __init__(self) -> None:
-        self.attributes = {"startup-script": "echo hi", "fooBar": "1"}
-        self.preempted = "FALSE"
+        self.instance: dict[str, Any] = {
+            "attributes": {"startup-script": "echo hi", "fooBar": "1"},
+            "id": 42,
+            "name": "vm-1",
+            "machineType": "projects/1/machineTypes/a2-highgpu-1g",
+            "networkInterfaces": [{"ip": "10.128.0.2", "dnsServers": ["169.254.169.254"]}],
+            "preempted": "FALSE",
+            "tags": ["a", "b"],
+        }
         self.minted: list[list[str]] = []
         account = Account(email=EMAIL, scopes=(SCOPE,), mint=self.mint)
         self.metadata = Metadata(read=self.read, accounts={EMAIL: account})
@@ -35,22 +42,9 @@ class Machine:
         return "token-of-the-vm", 3599
 
     def read(self) -> dict[str, Any]:
-        interface = {
-            "ip": "10.128.0.2",
-            "network": "projects/1/networks/default",
-            "dnsServers": ["169.254.169.254"],
-        }
-        instance = {
-            "attributes": self.attributes,
-            "id": 42,
-            "name": "vm-1",
-            "machineType": "projects/1/machineTypes/a2-highgpu-1g",
-            "networkInterfaces": [interface],
-            "preempted": self.preempted,
-            "tags": ["a", "b"],
-        }
         project = {"projectId": "proj", "numericProjectId": 1, "attributes": {}}
-        return {"instance": instance, "project": project, "universe": {"universeDomain": "googleapis.com"}}
+        universe = {"universeDomain": "googleapis.com"}
+        return {"instance": self.instance, "project": project, "universe": universe}
 
     def get(self, path: str, **headers: str) -> requests.Response:
         flavour = {"Metadata-Flavor": "Google", **headers}
@@ -112,23 +106,16 @@ def test_what_is_not_there_is_404(machine: Machine, path: str) -> None:
 
 def test_a_waiting_client_is_told_of_the_change_it_waits_for(machine: Machine) -> None:
     etag = machine.get(V1 + "instance/preempted").headers["ETag"]
-    asked = threading.Event()
-    answers: list[requests.Response] = []
-
-    def wait() -> None:
-        asked.set()
-        answers.append(machine.get(V1 + f"instance/preempted?wait_for_change=true&last_etag={etag}"))
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    asked.wait(10)
-    machine.attributes["other"] = "2"
-    machine.metadata.changed()  # another value: nobody who waits for `preempted` is woken for good
-    machine.preempted = "TRUE"
-    machine.metadata.changed()
-    thread.join(10)
-    assert answers[0].text == "TRUE"
-    assert answers[0].headers["ETag"] != etag
+    path = f"{V1}instance/preempted?wait_for_change=true&last_etag={etag}"
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(machine.get, path)
+        machine.instance["tags"] = []
+        machine.metadata.changed()  # another value: nobody who waits for `preempted` is woken for good
+        machine.instance["preempted"] = "TRUE"
+        machine.metadata.changed()
+        answer = waiting.result(10)
+    assert answer.text == "TRUE"
+    assert answer.headers["ETag"] != etag
 
 
 ASK = """

@@ -154,28 +154,6 @@ def test_permissions_are_asked_for_one_by_one(cloud: Cloud, client: Any) -> None
     assert limited.test_iam_permissions(asked) == ["storage.objects.get", "storage.objects.create"]
 
 
-_BAD: tuple[tuple[str, str, Any, int], ...] = (
-    ("GET", "/storage/v1/b/nobody", None, 404),
-    ("GET", "/storage/v1/b/bucket/o/missing", None, 404),
-    ("GET", "/storage/v1/b/bucket/o/missing?colour=red", None, 400),
-    ("GET", "/storage/v1/b/bucket/o?maxResults=x", None, 400),
-    ("GET", "/storage/v1/b/bucket/o?pageToken=!!", None, 400),
-    ("DELETE", "/storage/v1/b/bucket/o/a?ifGenerationMatch=x", None, 400),
-    ("POST", "/upload/storage/v1/b/bucket/o", b"x", 400),
-    ("POST", "/upload/storage/v1/b/bucket/o?uploadType=multipart&name=a", b"garbage", 400),
-    ("PUT", "/upload/storage/v1/b/bucket/o?upload_id=none", b"x", 404),
-    ("POST", "/storage/v1/b/bucket/o/a/compose", b"[", 400),
-    ("POST", "/storage/v1/b/bucket/o/a/compose", b'{"sourceObjects": [1]}', 400),
-    ("PATCH", "/storage/v1/b/bucket/o/a", b'{"colour": "red"}', 400),
-    ("PATCH", "/storage/v1/b/bucket/o/a", b'{"metadata": {"k": 1}}', 400),
-    ("POST", "/storage/v1/b?project=my-project", b'{"name": "NO"}', 400),
-    ("POST", "/storage/v1/b?project=nobody", b'{"name": "fine"}', 404),
-    ("PUT", "/storage/v1/b/bucket/iam", None, 501),
-    ("GET", "/storage/v1/b/bucket/o?banana=1", None, 400),
-    ("DELETE", "/storage/v1/b", None, 405),
-)
-
-
 def test_entity_tags_and_packed_bodies_are_a_501(cloud: Cloud, bucket: Any) -> None:
     bucket.blob("a").upload_from_string("x")
     path = url(cloud, "/storage/v1/b/bucket/o/a?alt=media")

@@ -101,13 +101,22 @@ OTHERS = {
     "a quota of no region": ("PATCH", "/v1/projects/my-project/locations/global/quotaPreferences/q?allowMissing=true", {"service": "compute.googleapis.com", "quotaId": "CPUS-per-project-region", "quotaConfig": {"preferredValue": "100000"}, "dimensions": {"region": "us-nope"}, "contactEmail": "a@b.c"}, 400),
     "the images of Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images", None, 200),
     "an older Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images/family/debian-11", None, 200),
+    "an object that is not there": ("GET", "/storage/v1/b/bucket/o/missing", None, 404),
+    "a page of objects that is none": ("GET", "/storage/v1/b/bucket/o?pageToken=!!", None, 400),
+    "a generation that is none": ("DELETE", "/storage/v1/b/bucket/o/a?ifGenerationMatch=x", None, 400),
+    "an upload of no kind": ("POST", "/upload/storage/v1/b/bucket/o", {}, 400),
+    "an upload that never began": ("PUT", "/upload/storage/v1/b/bucket/o?upload_id=none", {}, 404),
+    "a compose of no objects": ("POST", "/storage/v1/b/bucket/o/a/compose", {"sourceObjects": [1]}, 400),
+    "metadata that is no text": ("PATCH", "/storage/v1/b/bucket/o/a", {"metadata": {"k": 1}}, 400),
+    "a bucket of nobody's project": ("POST", "/storage/v1/b?project=nobody", {"name": "fine"}, 404),
+    "all buckets deleted at once": ("DELETE", "/storage/v1/b", None, 405),
     "a service that is served": ("POST", "/v1/projects/my-project/services/secretmanager.googleapis.com:enable", {}, 200),
     "a service that nobody has": ("POST", "/v1/projects/my-project/services/banana.googleapis.com:enable", {}, 403),
 }  # fmt: skip
 
 
 @each("what", OTHERS)
-def test_it_is_answered_as_google_does(cloud: Cloud, what: str) -> None:
+def test_it_is_answered_as_google_does(cloud: Cloud, bucket: Any, what: str) -> None:
     verb, target, body, status = OTHERS[what]
     found = ask(cloud, verb, target, body)
     assert found[0] == status, found[1]

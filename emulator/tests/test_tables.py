@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
@@ -17,21 +16,13 @@ from tests.each import each
 HOME = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def tool() -> Any:
-    spec = importlib.util.spec_from_file_location("tables", HOME / "scripts" / "tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_tables_are_what_the_tool_makes_of_these_clients(tool: Any) -> None:
+def test_the_tables_are_what_the_tool_makes_of_these_clients() -> None:
+    tool = runpy.run_path(str(HOME / "scripts" / "tables.py"))
+    sources = tool["sources"]()
     written = (HOME / "gputrain_emulator" / "data" / "routes.tsv").read_text()
-    if tool.sources() not in written.partition("\n")[0]:
-        pytest.skip(f"the tables are not made from {tool.sources()}")
-    for name, text in tool.tables().items():
+    if sources not in written.partition("\n")[0]:
+        pytest.skip(f"the tables are not made from {sources}")
+    for name, text in tool["tables"]().items():
         shipped = (HOME / "gputrain_emulator" / "data" / name).read_text()
         assert shipped == text, f"{name} is old: run python emulator/scripts/tables.py"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 import requests
@@ -84,3 +85,32 @@ def test_faults_strike_one_after_the_other_and_only_whom_they_are_meant_for(
         with pytest.raises(kind):
             other.instances.get(project=P, zone=ZONE, instance="vm-1", retry=None)
     assert other.status("vm-1")
+
+
+def order(cloud: Cloud, method: str, fault: str, **more: Any) -> requests.Response:
+    """A fault ordered by its name, over the admin API."""
+    body = {"method": method, "fault": fault, **more}
+    return requests.post(f"{cloud.endpoints.url}/_emulator/fail", json=body, timeout=10)
+
+
+def test_one_list_lags_and_the_others_do_not(cloud: Cloud, clients: Clients) -> None:
+    clients.run(cpu_vm())
+    assert order(cloud, LIST, "lag", seconds=3600, times=None).ok
+    assert clients.names() == []
+    scopes = dict(clients.instances.aggregated_list(project=P))
+    assert [vm.name for vm in scopes[f"zones/{ZONE}"].instances] == ["vm-1"]
+    assert clients.status("vm-1") == "RUNNING"
+    cloud.clock.advance(3600)
+    assert clients.names() == ["vm-1"]
+
+
+def test_a_zone_is_missing_from_a_page_and_told_as_unreachable(cloud: Cloud, clients: Clients) -> None:
+    clients.run(cpu_vm())
+    assert order(cloud, "compute.instances.aggregatedList", "unreachable", zone=ZONE).ok
+    scope = dict(clients.instances.aggregated_list(project=P))[f"zones/{ZONE}"]
+    assert (scope.warning.code, list(scope.instances)) == ("UNREACHABLE", [])
+
+
+def test_a_name_takes_its_own_details_only(cloud: Cloud) -> None:
+    assert order(cloud, "*", "lag", zone="x").status_code == 400
+    assert order(cloud, "*", "unreachable").status_code == 400
