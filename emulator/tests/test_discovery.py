@@ -6,8 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from emulator.tests.discovery import Exchange, validate
 from tests.each import each
 
@@ -25,48 +23,34 @@ POOL = {
     "replicaCount": "1",
     "containerSpec": {"imageUri": "gcr.io/proj/train@sha256:0"},
 }
-SCHEDULING = {"timeout": "3600s", "strategy": "SPOT"}
-JOB = {"displayName": "job", "jobSpec": {"workerPoolSpecs": [POOL], "scheduling": SCHEDULING}}
-
-ANSWER = {**JOB, "name": f"{JOBS[4:]}/1", "state": "JOB_STATE_QUEUED", "createTime": "2026-11-21T04:00:00.5Z"}
+SPEC = {"workerPoolSpecs": [POOL], "scheduling": {"timeout": "3600s", "strategy": "SPOT"}}
+ANSWER = {"name": f"{JOBS[4:]}/1", "state": "JOB_STATE_QUEUED", "createTime": "2026-11-21T04:00:00.5Z"}
 
 
-def insert(**answer: Any) -> Exchange:
-    return post(INSTANCES, INSTANCE, {**OPERATION, **answer})
+def insert(answer: Any = OPERATION, **request: Any) -> Exchange:
+    body, told = json.dumps({**INSTANCE, **request}).encode(), json.dumps(answer).encode()
+    return Exchange(method="POST", path=INSTANCES, request_body=body, response_body=told)
 
 
-def post(path: str, body: Any, answer: Any, *query: Any, at: str = "", value: Any = None) -> Exchange:
-    """An exchange that is right but for ``value``, planted into the request where ``at`` says."""
-    body = json.loads(json.dumps(body))
-    *parents, last = at.split(".")
-    here: Any = body
-    for key in parents:
-        here = here[int(key)] if key.isdigit() else here[key]
-    if last:
-        here[last] = value
-    whole, told = json.dumps(body).encode(), json.dumps(answer).encode()
-    return Exchange(method="POST", path=path, query=query, request_body=whole, response_body=told)
+def run(**spec: Any) -> Exchange:
+    job = {"displayName": "job", "jobSpec": {**SPEC, **spec}}
+    body, told = json.dumps(job).encode(), json.dumps(ANSWER).encode()
+    query = (("$alt", "json;enum-encoding=int"),)
+    return Exchange(method="POST", path=JOBS, query=query, request_body=body, response_body=told)
 
 
-VM, RUN = (INSTANCES, INSTANCE, OPERATION), (JOBS, JOB, ANSWER, ("$alt", "json;enum-encoding=int"))
 BUCKET = Exchange(method="POST", path="/storage/v1/b", request_body=b'{"name": "b"}', response_body=b"{}")
-REQUESTS = [
-    (VM, "scheduling.spot", True),  # an unknown field, deep
-    (VM, "machineType", 4),
-    (VM, "scheduling.provisioningModel", "CHEAP"),
-    (RUN, "jobSpec.workerPoolSpecs.0.machineSpec.acceleratorCount", 2**31),
-    (RUN, "jobSpec.scheduling.timeout", "3600"),  # a duration without its unit
-    (RUN, "jobSpec.workerPoolSpecs", {}),
-]
 PLANTED = [
-    *(
-        (post(*base, at=at, value=value), f"request.{at}".replace(".0", "[0]"))
-        for base, at, value in REQUESTS
-    ),
+    (insert(scheduling={"spot": True}), "request.scheduling.spot"),
+    (insert(machineType=4), "request.machineType"),
+    (insert(scheduling={"provisioningModel": "CHEAP"}), "request.scheduling.provisioningModel"),
+    (run(workerPoolSpecs=[{"replicaCount": 2**63}]), "request.jobSpec.workerPoolSpecs[0].replicaCount"),
+    (run(scheduling={"timeout": "3600"}), "request.jobSpec.scheduling.timeout"),  # without its unit
+    (run(workerPoolSpecs={}), "request.jobSpec.workerPoolSpecs"),
     (replace(insert(), query=[("requestID", "x")]), "query.requestID"),
     (BUCKET, "query.project"),  # required, and left out
-    (insert(state="PENDING"), "response.state"),  # a field that Google does not send
-    (insert(id=123), "response.id"),  # a 64-bit integer as a JSON number
+    (insert({**OPERATION, "state": "PENDING"}), "response.state"),  # a field that Google does not send
+    (insert({**OPERATION, "id": 123}), "response.id"),  # a 64-bit integer as a JSON number
     (replace(insert(), response_body=b"<html>"), "response"),
     (replace(insert(), status=403, response_body=b'{"error": {"code": 400, "message": "no"}}'), "error.code"),
     (Exchange(method="PUT", path=INSTANCES, response_body=b"{}"), "path"),  # no such method
@@ -80,6 +64,6 @@ def test_a_planted_mistake_is_found_where_it_was_planted_and_nothing_else_is(
     assert [problem.where for problem in validate(exchange)] == [where]
 
 
-@pytest.mark.parametrize("exchange", [post(*VM), post(*RUN)], ids=["compute", "vertex"])
+@each("exchange", [insert(), run()])
 def test_an_exchange_that_is_right_has_no_problem(exchange: Exchange) -> None:
     assert validate(exchange) == []

@@ -166,14 +166,6 @@ def test_quotas_are_listed(cloud: Cloud, gcloud: Gcloud) -> None:
     assert "GPUS-PER-GPU-FAMILY-per-project-region" in names
 
 
-def test_calendar_advice_reaches_the_emulator(gcloud: Gcloud) -> None:
-    words = (
-        "alpha compute advice calendar-mode --machine-type=a3-highgpu-8g --vm-count=1 --region=us-central1"
-    )
-    window = "--duration-range=min=1d,max=2d --start-time-range=from=2026-12-01,to=2026-12-05"
-    assert "calendarMode" in gcloud(f"{words} {window}", status=1)
-
-
 def test_a_project_its_apis_and_its_accounts_are_described(cloud: Cloud, gcloud: Gcloud) -> None:
     number = gcloud(f"projects describe {cloud.project} --format=value(projectNumber)")
     assert number.strip() == cloud.world.projects[cloud.project].number

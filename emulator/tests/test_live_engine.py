@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import gputrain_emulator
 from emulator.tests.vertex_jobs import a_job, a_pool, client_of, create
 from gputrain_emulator import Cloud
-from gputrain_emulator.vertex import Settings, State, Vertex
+from gputrain_emulator.vertex import State, Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/train:1"
 
@@ -43,14 +41,6 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     return log
-
-
-@pytest.fixture
-def live(calls: Path) -> Iterator[Cloud]:
-    with gputrain_emulator.start(live=True, allow_unconfined=True) as cloud:
-        cloud.world.part(Vertex).settings = Settings(provision_s=0.02, start_s=0.02)
-        yield cloud
-        assert cloud.dispatcher.failures == []
 
 
 def run(cloud: Cloud, **container: Any) -> State:

@@ -220,15 +220,13 @@ echo unmounted $?
 
 
 @needs_walls
-def test_gcsfuse_shows_a_bucket_and_ends_when_what_was_written_is_there() -> None:
-    with gputrain_emulator.start(wall_clock=True) as cloud:
-        cloud.attach(LiveMode(cloud.world))
-        cloud.add_bucket("my-bucket")
-        objects = cloud.storage.objects
-        objects.put("my-bucket", "there", objects.folder.keep(b"of another"))
-        boot(cloud, "vm-1", MOUNTS)
-        assert says(cloud, "vm-1", "unmounted 0"), serial(cloud, "vm-1")
-        found = {one.name: one.content.read() for one in objects.walk("my-bucket")}
-        assert found == {"there": b"of another", "here": b"of another\n"}
-        assert "unknown flag: --no-such-flag" in serial(cloud, "vm-1")
-        assert "bucket not-there: 404" in serial(cloud, "vm-1")
+def test_gcsfuse_shows_a_bucket_and_ends_when_what_was_written_is_there(live: Cloud) -> None:
+    live.add_bucket("my-bucket")
+    objects = live.storage.objects
+    objects.put("my-bucket", "there", objects.folder.keep(b"of another"))
+    boot(live, "vm-1", MOUNTS)
+    assert says(live, "vm-1", "unmounted 0"), serial(live, "vm-1")
+    found = {one.name: one.content.read() for one in objects.walk("my-bucket")}
+    assert found == {"there": b"of another", "here": b"of another\n"}
+    assert "unknown flag: --no-such-flag" in serial(live, "vm-1")
+    assert "bucket not-there: 404" in serial(live, "vm-1")

@@ -23,24 +23,20 @@ class Queue:
         self.groups = self.clients.of("InstanceGroupManagers")
         self.templates = self.clients.of("InstanceTemplates")
         self.requests = self.clients.of("InstanceGroupManagerResizeRequests")
-
-    def template(self) -> None:
         network = compute_v1.NetworkInterface(network="global/networks/default")
         properties = compute_v1.InstanceProperties(
             machine_type=MACHINE, disks=[boot_disk()], network_interfaces=[network], **flex()
         )
-        resource = compute_v1.InstanceTemplate(name="t", properties=properties)
-        self.templates.insert_unary(project=P, instance_template_resource=resource)
-
-    def group(self) -> None:
-        resource = compute_v1.InstanceGroupManager(
+        template = compute_v1.InstanceTemplate(name="t", properties=properties)
+        self.templates.insert_unary(project=P, instance_template_resource=template)
+        group = compute_v1.InstanceGroupManager(
             name="gang", base_instance_name="g", target_size=0,
             versions=[compute_v1.InstanceGroupManagerVersion(instance_template="global/instanceTemplates/t")],
             instance_lifecycle_policy=compute_v1.InstanceGroupManagerInstanceLifecyclePolicy(
                 default_action_on_failure="DO_NOTHING"
             ),
         )  # fmt: skip
-        self.groups.insert_unary(project=P, zone=ZONE, instance_group_manager_resource=resource)
+        self.groups.insert_unary(project=P, zone=ZONE, instance_group_manager_resource=group)
 
     def ask(self, **wanted: Any) -> None:
         resource = compute_v1.InstanceGroupManagerResizeRequest(
@@ -72,16 +68,10 @@ class Queue:
 
 
 @pytest.fixture
-def queue(cloud: Cloud) -> Queue:
-    return Queue(cloud)
-
-
-@pytest.fixture
-def gang(queue: Queue) -> Queue:
+def gang(cloud: Cloud) -> Queue:
     """An empty group of flex-start VMs."""
-    queue.template()
-    queue.group()
-    queue.cloud.clock.advance(5)
+    queue = Queue(cloud)
+    cloud.clock.advance(5)
     return queue
 
 

@@ -20,30 +20,6 @@ def test_v04_a_machine_that_the_region_lacks(cloud: Cloud, client: Any) -> None:
     create(cloud, client, job, "us-central1")
 
 
-def test_v05_a_count_that_the_machine_does_not_carry(cloud: Cloud, client: Any) -> None:
-    said = refusal(cloud, client, a_job(a_pool("g2-standard-8", "NVIDIA_L4", 8)))
-    assert said.endswith(
-        'The accelerator count "8" is not allowed. The allowed numbers of accelerator "NVIDIA_L4" to use '
-        'with machine type "g2-standard-8" are: [1].'
-    )
-
-
-@each(
-    ("machine", "accelerator"),
-    [
-        ("n1-standard-4", "NVIDIA_L4"),
-        ("g2-standard-8", "NVIDIA_TESLA_T4"),
-        ("n1-standard-4", "NVIDIA_TESLA_P100"),  # shut down 2026-09-15
-        ("e2-standard-4", "NVIDIA_TESLA_T4"),
-    ],
-)
-def test_v06_an_accelerator_that_the_machine_does_not_take(
-    cloud: Cloud, client: Any, machine: str, accelerator: str
-) -> None:
-    said = refusal(cloud, client, a_job(a_pool(machine, accelerator, 1)))
-    assert said.endswith(f'Accelerator "{accelerator}" is not supported for machine type "{machine}".')
-
-
 def test_v07_a_service_account_one_may_not_act_as_is_a_400(cloud: Cloud, client: Any, vertex: Vertex) -> None:
     account = "other@my-project.iam.gserviceaccount.com"
     vertex.forbidden_accounts.add(account)
@@ -133,23 +109,6 @@ def test_what_a_job_must_satisfy(cloud: Cloud, client: Any, path: str, value: An
     assert said in refusal(cloud, client, _changed(path, value))
 
 
-@each(
-    ("machine", "accelerator", "count"),
-    [
-        ("a3-megagpu-8g", "NVIDIA_H100_MEGA_80GB", 8),
-        ("n1-standard-8", "NVIDIA_TESLA_T4", 1),
-        ("g4-standard-48", "NVIDIA_RTX_PRO_6000", 1),
-    ],
-)
-def test_flex_start_is_for_some_gpus_only(
-    cloud: Cloud, client: Any, machine: str, accelerator: str, count: int
-) -> None:
-    flex = {"strategy": "FLEX_START"}
-    create(cloud, client, a_job(scheduling=flex))
-    refused = refusal(cloud, client, a_job(a_pool(machine, accelerator, count), scheduling=flex))
-    assert "FLEX_START is not supported" in refused
-
-
 def _reserved(kind: str, **affinity: Any) -> dict[str, Any]:
     pool = a_pool("a4x-highgpu-4g", "NVIDIA_GB200", 4)
     pool["machine_spec"]["reservation_affinity"] = {"reservation_affinity_type": kind, **affinity}
@@ -157,23 +116,37 @@ def _reserved(kind: str, **affinity: Any) -> dict[str, Any]:
 
 
 _KEY = "compute.googleapis.com/reservation-name"
-
-
-@each(
-    ("pool", "said"),
-    [
-        (a_pool("a4x-highgpu-4g", "NVIDIA_GB200", 4), "requires a specific reservation"),
-        (_reserved("SPECIFIC_RESERVATION"), "needs key compute.googleapis.com/reservation-name"),
-        (_reserved("SPECIFIC_RESERVATION", key=_KEY, values=["mine"]), "must have the form"),
-    ],
+_COUNT = (
+    'The accelerator count "8" is not allowed. The allowed numbers of accelerator "NVIDIA_L4" to use with '
+    'machine type "g2-standard-8" are: [1].'
 )
-def test_a_gb200_needs_a_reservation_named_in_full(cloud: Cloud, client: Any, pool: Any, said: str) -> None:
-    assert said in refusal(cloud, client, a_job(pool))
+_NO_GPU = 'Accelerator "{}" is not supported for machine type "{}".'
+_NO_FLEX = 'Scheduling strategy FLEX_START is not supported for machine type "{}".'
+POOLS = [
+    (a_pool("g2-standard-8", "NVIDIA_L4", 8), "STANDARD", _COUNT),
+    (a_pool("n1-standard-4", "NVIDIA_L4", 1), "STANDARD", _NO_GPU.format("NVIDIA_L4", "n1-standard-4")),
+    (a_pool("g2-standard-8", "NVIDIA_TESLA_T4", 1), "STANDARD", "is not supported for machine type"),
+    (a_pool("n1-standard-4", "NVIDIA_TESLA_P100", 1), "STANDARD", "is not supported"),  # shut down 2026-09-15
+    (a_pool("e2-standard-4", "NVIDIA_TESLA_T4", 1), "STANDARD", "is not supported for machine type"),
+    (a_pool("a3-megagpu-8g", "NVIDIA_H100_MEGA_80GB", 8), "FLEX_START", _NO_FLEX.format("a3-megagpu-8g")),
+    (a_pool("n1-standard-8", "NVIDIA_TESLA_T4", 1), "FLEX_START", _NO_FLEX.format("n1-standard-8")),
+    (a_pool("g4-standard-48", "NVIDIA_RTX_PRO_6000", 1), "FLEX_START", _NO_FLEX.format("g4-standard-48")),
+    (a_pool("a4x-highgpu-4g", "NVIDIA_GB200", 4), "STANDARD", "requires a specific reservation"),
+    (_reserved("SPECIFIC_RESERVATION"), "STANDARD", f"needs key {_KEY}"),
+    (_reserved("SPECIFIC_RESERVATION", key=_KEY, values=["mine"]), "STANDARD", "must have the form"),
+    (_reserved("SPECIFIC_RESERVATION", key=_KEY, values=["projects/p/zones/z/reservations/r"]), "SPOT",
+     "cannot be used with scheduling strategy SPOT"),
+]  # fmt: skip
+
+
+@each(("pool", "strategy", "said"), POOLS)
+def test_v05_v06_a_pool_that_vertex_does_not_place(
+    cloud: Cloud, client: Any, pool: Any, strategy: str, said: str
+) -> None:
+    assert said in refusal(cloud, client, a_job(pool, scheduling={"strategy": strategy}))
+
+
+def test_flex_start_and_a_reservation_named_in_full_are_taken(cloud: Cloud, client: Any) -> None:
+    create(cloud, client, a_job(scheduling={"strategy": "FLEX_START"}))
     whole = ["projects/p/zones/us-central1-a/reservations/r"]
     create(cloud, client, a_job(_reserved("SPECIFIC_RESERVATION", key=_KEY, values=whole)))
-
-
-def test_a_reservation_and_spot_exclude_each_other(cloud: Cloud, client: Any) -> None:
-    pool = a_pool()
-    pool["machine_spec"]["reservation_affinity"] = {"reservation_affinity_type": "ANY_RESERVATION"}
-    assert "cannot be used" in refusal(cloud, client, a_job(pool, scheduling={"strategy": "SPOT"}))

@@ -15,7 +15,6 @@ from emulator.tests.live_guests import PATIENCE_S, needs_walls, until
 from emulator.tests.test_live_vms import ZONE, boot, says, serial, status
 from gputrain_emulator import Cloud
 from gputrain_emulator.live import USERLAND, LiveMode, why_no_userland
-from gputrain_emulator.live.network import Network
 
 REASON = why_no_userland(USERLAND)
 needs_userland = pytest.mark.skipif(REASON is not None, reason=f"no userland to boot: {REASON}")
@@ -198,17 +197,6 @@ def test_a_unit_is_over_with_its_last_process_whoevers_child_that_is(booted: Boo
     )
     boot(cloud, "vm-1", script)
     assert says(cloud, "vm-1", "startup-script: it is over"), serial(cloud, "vm-1")[-3000:]
-
-
-@needs_userland
-def test_what_the_kernel_refuses_of_a_network_is_told() -> None:
-    network = Network()
-    first = network.plug_in("10.0.0.2")  # held: the kernel takes down a cable that is let go of
-    network._count = 0  # the next cable wants the socket of the first
-    with pytest.raises(OSError, match=r"the kernel gives no such network: .*File exists"):
-        network.plug_in("10.0.0.3")
-    first.close()
-    network.close()
 
 
 def test_an_image_that_is_not_there_is_said_at_once() -> None:
