@@ -17,12 +17,12 @@ import gputrain_emulator
 from gputrain import Job, Trainer
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
+from gputrain.entrypoint.contract import SCHEMA
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, GoogleClient, Objects, our_labels
 from gputrain.google.storage import BucketPrefix, owner_id
 from gputrain.job.watcher import changes
 from gputrain.jobstore import Attempt, BucketStore, JobRecord, JobStore, Option
 from gputrain.jobstore.record import draw_id
-from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
 from gputrain.orchestration.options import draw, option_of
 from gputrain.planning import candidates

@@ -17,7 +17,6 @@ from gputrain.backends.base import Bundle, LogLine, LogPage
 from gputrain.causes import Cause
 from gputrain.concurrency import gather
 from gputrain.entrypoint import contract
-from gputrain.keeper import status as words
 from gputrain.lifecycle import Failure, State
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.times import moment_of
@@ -400,24 +399,24 @@ _STANDING: Mapping[str, Callable[[object], object]] = {
 
 
 CAUSES: Mapping[str, Cause] = {
-    words.CANCELLED: causes.CANCELLED,
-    words.RUN_LIMIT: causes.TIME_LIMIT,
-    words.WAIT_LIMIT: causes.WAIT_LIMIT,
-    words.BOOT: causes.BOOT,
-    words.ABSENT: causes.BOOT,
-    words.RESTARTED: causes.REBOOTED,
-    words.HALTED: causes.STOPPED,
-    words.SUPERSEDED: causes.CANCELLED,
+    contract.CANCELLED: causes.CANCELLED,
+    contract.RUN_LIMIT: causes.TIME_LIMIT,
+    contract.WAIT_LIMIT: causes.WAIT_LIMIT,
+    contract.BOOT: causes.BOOT,
+    contract.ABSENT: causes.BOOT,
+    contract.RESTARTED: causes.REBOOTED,
+    contract.HALTED: causes.STOPPED,
+    contract.SUPERSEDED: causes.CANCELLED,
 }
 """Why a keeper ended its agents, or did not start them; what is superseded is an attempt, not its job. The
 other words say of themselves nothing of the job: a peer ended, or the machine goes down."""
 
 _STATES = {
-    words.WAITING: State.QUEUED,
-    words.STARTING: State.PROVISIONING,
-    words.RUNNING: State.RUNNING,
-    words.STOPPING: State.STOPPING,
-    words.INTERRUPTED: State.INTERRUPTED,
+    contract.WAITING: State.QUEUED,
+    contract.STARTING: State.PROVISIONING,
+    contract.RUNNING: State.RUNNING,
+    contract.STOPPING: State.STOPPING,
+    contract.INTERRUPTED: State.INTERRUPTED,
 }
 
 
@@ -447,12 +446,12 @@ class Status:
     @property
     def is_over(self) -> bool:
         """Whether its keeper has ended."""
-        return self.phase == words.ENDED
+        return self.phase == contract.ENDED
 
     @property
     def has_started(self) -> bool:
         """Whether ranks run, or ran."""
-        return self.phase in (words.RUNNING, words.STOPPING, words.ENDED)
+        return self.phase in (contract.RUNNING, contract.STOPPING, contract.ENDED)
 
     @property
     def cause(self) -> Cause | None:
@@ -471,7 +470,7 @@ class Status:
 
 def read(document: Mapping[str, Any]) -> Status:
     """The status that a document tells."""
-    is_known = document.get("schema") == words.SCHEMA and document.get("phase") in words.PHASES
+    is_known = document.get("schema") == contract.SCHEMA and document.get("phase") in contract.PHASES
     lost = document.get("lost")
     pairs = lost.items() if isinstance(lost, Mapping) else ()
     return Status(

@@ -1,6 +1,6 @@
 """What the nodes of an attempt write into its folder in the bucket, and how it is read: statuses and logs.
 
-A status is the document of `gputrain.keeper.status`. A node's log lies there in parts, each named by where it
+A status is the document that a `Keeper` shows. A node's log lies there in parts, each named by where it
 begins (`gputrain.keeper.reports`): the next one is read by its name, and nothing is listed to follow a log.
 """
 

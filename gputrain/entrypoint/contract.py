@@ -114,7 +114,7 @@ LOG_PART_BYTES = 256 << 10
 ERROR_FOLDER = "gputrain-"
 """How the name of the folder beside it begins in which ranks leave their error documents."""
 
-ENDED = "-ended"
+EXITED = "-ended"
 """After the name of a rank's error document: the file of the exit code with which its script ended."""
 
 BY_SIGNAL = 128
@@ -200,3 +200,25 @@ UNMET = _row(CAUSE_KINDS, "requirements", "what the job requires could not be in
 STATE_DONE = _row(STATES, "done", "every rank ended with 0")
 STATE_STOPPED = _row(STATES, "stopped", "ended by a stop; the exit code is 75 when every rank saved")
 STATE_FAILED = _row(STATES, "failed", "ended by its cause")
+
+SCHEMA = 2
+"""Version of the document in which a keeper tells how far its job has come; the same on every board."""
+
+WAITING, STARTING, RUNNING, STOPPING, INTERRUPTED, ENDED = (
+    "waiting", "starting", "running", "stopping", "interrupted", "ended"
+)  # fmt: skip
+PHASES = (WAITING, STARTING, RUNNING, STOPPING, INTERRUPTED, ENDED)
+"""Values of ``phase``."""
+
+CANCELLED = "cancelled"
+RUN_LIMIT, WAIT_LIMIT = "max_run_duration", "max_wait_duration"
+BOOT, RESTARTED, HALTED, ABSENT = "boot", "restarted", "halted", "absent"
+PEER, SHUTDOWN, SUPERSEDED = "peer", "shutdown", "superseded"
+WHYS = (CANCELLED, RUN_LIMIT, WAIT_LIMIT, BOOT, RESTARTED, HALTED, ABSENT, PEER, SHUTDOWN, SUPERSEDED)
+"""Values of ``why``: what made the keeper stop its agents, or start none; empty where nothing did."""
+
+UNABLE = (ABSENT, BOOT, HALTED, RESTARTED)
+"""Why a node ended that never trained: the agents of the others may not know."""
+
+TOO_EARLY = (ABSENT, HALTED)
+"""Of these, what a VM ends by that Google's queue made before it had room for all: another gets its name."""

@@ -18,9 +18,8 @@ from .hang import Silence
 from .logs import LogForwarder
 from .network import Meeting, NetWatch, free_port, loopback, numeric, own_address
 from .options import EnvironmentRefused, Options, find_cluster
-from .peers import Peers, silence_limit_s
+from .peers import Peers, open_directory, silence_limit_s
 from .processes import Rank
-from .run_directory import open_directory
 from .telemetry import GpuCheck, Telemetry
 
 Document = dict[str, Any]

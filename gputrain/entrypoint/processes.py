@@ -195,7 +195,7 @@ class Rank:
             self.exit_code = contract.BY_SIGNAL + ending.signal
             with contextlib.suppress(ValueError):
                 self.signal = signal.Signals(ending.signal).name
-            with contextlib.suppress(OSError, ValueError), open(self.error_file + contract.ENDED) as file:
+            with contextlib.suppress(OSError, ValueError), open(self.error_file + contract.EXITED) as file:
                 self.exit_code = int(file.read())  # the script had ended: native threads crashed its exit
                 self.exit_signal, self.signal = self.signal or "a signal", None
 

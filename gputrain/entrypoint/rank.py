@@ -140,7 +140,7 @@ def _note_end(pid: int, ending: list[int]) -> None:
     path = os.environ.get(contract.ERROR_FILE)
     if path and ending and pid == os.getpid():
         with contextlib.suppress(OSError):
-            host.put(path + contract.ENDED, str(ending[0]))
+            host.put(path + contract.EXITED, str(ending[0]))
 
 
 def _destroy_process_groups() -> None:

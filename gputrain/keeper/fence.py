@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gputrain.entrypoint.cloud import Bucket, CallFailed, is_no_answer
-
-from .status import CANCELLED, SUPERSEDED
+from gputrain.entrypoint.contract import CANCELLED, SUPERSEDED
 
 MINE = "mine"
 

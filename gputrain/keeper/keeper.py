@@ -18,8 +18,6 @@ from typing import Any, Protocol
 from gputrain.entrypoint import contract, processes
 from gputrain.entrypoint.logs import timestamp
 
-from . import status
-
 NOTHING, ASK, KILL = "", "ask", "kill"
 TICK_S = 0.2
 """How often a keeper looks at its rules; the end of a process wakes it at once where that can be."""
@@ -58,7 +56,7 @@ class StatusBoard(Protocol):
 class Site:
     """Where agents run."""
 
-    asked = status.SHUTDOWN
+    asked = contract.SHUTDOWN
     """Why the job stops when this process is asked to end."""
     restarts = 0
     """How often an attempt that lost a node, or was stopped from outside, is followed by another here."""
@@ -71,7 +69,7 @@ class Site:
 
     def waiting(self) -> Rules:
         """The limits while it waits for GPUs."""
-        return Rules(self.deadline(), status.RUN_LIMIT, self.patience_s)
+        return Rules(self.deadline(), contract.RUN_LIMIT, self.patience_s)
 
     def wait(self, keeper: Keeper) -> None:
         """Wait for the GPUs. Raises Failed where they cannot be had."""
@@ -116,8 +114,8 @@ class Rules:
 
     def at(self, now: float, reason: str = "", leave_by: float = _NEVER) -> str:
         """What to do now: `reason` says why the job should stop, `leave_by` when the rest has to go."""
-        if reason == status.SUPERSEDED and self.stop != status.SUPERSEDED:
-            self.stop, self._kill_at = status.SUPERSEDED, now
+        if reason == contract.SUPERSEDED and self.stop != contract.SUPERSEDED:
+            self.stop, self._kill_at = contract.SUPERSEDED, now
         if not self.stop:
             self.stop = reason or (self._over if now >= self._deadline else "")
         if self._kill_at == _NEVER:
@@ -138,7 +136,7 @@ class Rules:
 class Failed(Exception):
     """This machine cannot run the job; the text says why and what to do."""
 
-    def __init__(self, text: str, why: str = status.BOOT) -> None:
+    def __init__(self, text: str, why: str = contract.BOOT) -> None:
         super().__init__(text)
         self.why = why
 
@@ -162,9 +160,8 @@ class Keeper:
         self.rules = machine.waiting()
         self.asked = ""
         """Why this process itself was asked to end; empty while it was not."""
-        self.document: dict[str, Any] = {
-            "schema": status.SCHEMA, "phase": status.WAITING, "attempt": 0, **who
-        }  # fmt: skip
+        first = {"schema": contract.SCHEMA, "phase": contract.WAITING, "attempt": 0}
+        self.document: dict[str, Any] = {**first, **who}
         self.endings: dict[int, processes.Ending] = {}
         self._board, self._machine = board, machine
         self._agents: dict[int, int] = {}
@@ -186,8 +183,8 @@ class Keeper:
             news = {**self._machine.finish(self), **news}
         except Failed as error:
             code, news = contract.BAD_ENVIRONMENT, self._refusal(error)
-        if self.rules.stop == status.SHUTDOWN and not news.get("result"):  # the other nodes may wait for it
-            news = {"message": HALTED, **news, "why": status.HALTED}
+        if self.rules.stop == contract.SHUTDOWN and not news.get("result"):  # the other nodes may wait for it
+            news = {"message": HALTED, **news, "why": contract.HALTED}
         self._end(code, news)
 
     def crashed(self) -> None:
@@ -197,19 +194,19 @@ class Keeper:
         self._end_children()
         with contextlib.suppress(Exception):
             self._machine.finish(self)
-        self._end(None, {"why": status.BOOT, "message": traceback.format_exc(limit=-3)})
+        self._end(None, {"why": contract.BOOT, "message": traceback.format_exc(limit=-3)})
 
     def _refusal(self, error: Exception) -> dict[str, Any]:
-        why = self.rules.stop or getattr(error, "why", status.BOOT)
+        why = self.rules.stop or getattr(error, "why", contract.BOOT)
         return {"why": why, "message": str(error)}
 
     def _attempts(self) -> int:
         deadline, attempt = self._machine.deadline(), self.document["attempt"]
         last = attempt + self._machine.restarts
         while True:
-            self.rules = Rules(deadline, status.RUN_LIMIT, self._machine.patience_s)
+            self.rules = Rules(deadline, contract.RUN_LIMIT, self._machine.patience_s)
             self._agents, self._first_ending_at, self._first_kill_at = {}, 0.0, 0.0
-            self.show(status.STARTING, attempt=attempt)
+            self.show(contract.STARTING, attempt=attempt)
             self._agents = self._machine.start(self, attempt)
             self.until(lambda: not self._running(self._agents))
             self._end_children()
@@ -222,7 +219,7 @@ class Keeper:
         """Whether another attempt follows, a moment later."""
         if code not in AGAIN or self.rules.stop:
             return False
-        self.show(status.INTERRUPTED, message=AGAIN[code] + "; starts again")
+        self.show(contract.INTERRUPTED, message=AGAIN[code] + "; starts again")
         with contextlib.suppress(Stopped):
             self.sleep(RESTART_AFTER_S)
         return not self.rules.stop
@@ -232,11 +229,11 @@ class Keeper:
         where a stop came first, and none of them runs."""
         while not is_so():
             running = self._running([*self._agents, *others])
-            is_starting = self.document["phase"] == status.STARTING
+            is_starting = self.document["phase"] == contract.STARTING
             if is_starting and self._agents and self._machine.have_ranks():
-                self.show(status.RUNNING)
+                self.show(contract.RUNNING)
             reason = self._board.wants()
-            if reason != status.SUPERSEDED:
+            if reason != contract.SUPERSEDED:
                 reason = self.asked or reason
             due = self.rules.at(time.monotonic(), reason, self._leave_by())
             if self.rules.stop and not running:
@@ -245,8 +242,8 @@ class Keeper:
                 processes.kill(running) if due == KILL else processes.send(running, signal.SIGTERM)
             if due == KILL:
                 self._give_up_on_stuck(running)
-            if due == ASK and self.rules.stop == status.CANCELLED:
-                self.show(status.STOPPING)
+            if due == ASK and self.rules.stop == contract.CANCELLED:
+                self.show(contract.STOPPING)
             tick_s = STARTING_TICK_S if is_starting else TICK_S
             self.pause(self.rules.pause_s(time.monotonic(), tick_s))
 
@@ -314,7 +311,7 @@ class Keeper:
     def _turn(self, phase: str, news: Mapping[str, Any]) -> dict[str, Any]:
         """The document with what is new; the job runs since its first attempt does."""
         at = phase + "_at"
-        before = self.document.get(at) if phase == status.RUNNING else None
+        before = self.document.get(at) if phase == contract.RUNNING else None
         moment = before or timestamp(time.time())
         self.document = {**self.document, "message": "", **news, "phase": phase, at: moment}
         return self.document
@@ -323,7 +320,7 @@ class Keeper:
         ended = {node: self.endings[pid] for pid, node in self._agents.items() if pid in self.endings}
         lost = {node: ending.signal for node, ending in ended.items() if ending.signal}
         news = {"why": self.rules.stop, "exit_code": code, "lost": lost, **news}
-        self._board.last(self._turn(status.ENDED, news))
+        self._board.last(self._turn(contract.ENDED, news))
 
     def _end_children(self) -> None:
         self.endings.update(processes.end_children(self._machine.spared()))
@@ -335,7 +332,7 @@ class Keeper:
         """When the agents have to go that are left after the first has ended."""
         if not self._first_ending_at:
             return _NEVER
-        late = self._machine.saves_s + ENDING_S if self.document["phase"] != status.STARTING else STRANDED_S
+        late = self._machine.saves_s + ENDING_S if self.document["phase"] != contract.STARTING else STRANDED_S
         return self._first_ending_at + late
 
     def _code(self, pid: int) -> int:

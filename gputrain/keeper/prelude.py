@@ -18,13 +18,13 @@ from typing import Any
 
 from gputrain.entrypoint import contract, processes
 from gputrain.entrypoint.cloud import Bucket, call, order
+from gputrain.entrypoint.contract import CANCELLED, SUPERSEDED, WAITING
 from gputrain.entrypoint.options import EnvironmentRefused, vertex_cluster
 
 from .fence import MINE, Fence
 from .keeper import Failed, Keeper, seconds_of
 from .packages import Refused, install, refuse, say
 from .reports import LINES_S, NodeLog, NodeReports, NodeSite
-from .status import CANCELLED, SUPERSEDED, WAITING
 
 CLAIM_EVERY_S = 2.0
 

@@ -23,11 +23,9 @@ from typing import Any
 
 from gputrain.entrypoint import contract, host
 from gputrain.entrypoint.cloud import LAST_S, Bucket, is_no_answer
-from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
 
 from .fence import MINE, Fence
 from .keeper import ENDING_S, Keeper, Site
-from .status import ABSENT, HALTED, PEER, SHUTDOWN, SUPERSEDED, TOO_EARLY, UNABLE, WAITING
 
 FIRST_S = 2.0
 """How soon the bucket is asked at first."""
@@ -109,18 +107,18 @@ class NodeLog:
             if not data:
                 return
             part = self._part + data
-            bucket.put(folder + LOG_PART.format(node_rank=self._rank, offset=self._part_at), part)
-            is_full = len(part) >= LOG_PART_BYTES
+            bucket.put(folder + contract.LOG_PART.format(node_rank=self._rank, offset=self._part_at), part)
+            is_full = len(part) >= contract.LOG_PART_BYTES
             self._part_at, self._part = (self._part_at + len(part), b"") if is_full else (self._part_at, part)
 
     def _resume(self, bucket: Bucket, folder: str) -> None:
         """Continue after what an earlier start of this node has sent."""
-        prefix = folder + LOG_PART.partition("{offset")[0].format(node_rank=self._rank)
+        prefix = folder + contract.LOG_PART.partition("{offset")[0].format(node_rank=self._rank)
         last = max(bucket.list(prefix), default="")
         if last:
             self._part_at, self._part = int(last[len(prefix) :]), bucket.get(last) or b""
         sent = self._part_at + len(self._part)
-        if len(self._part) >= LOG_PART_BYTES:
+        if len(self._part) >= contract.LOG_PART_BYTES:
             self._part_at, self._part = sent, b""
         self._begins_at = 0 if self._first else sent
 
@@ -205,13 +203,13 @@ class NodeReports:
             self.log.say(document["message"], "ERROR")
         self._is_over = True
         self._has_news.set()
-        is_hasty = why in (HALTED, SHUTDOWN)
+        is_hasty = why in (contract.HALTED, contract.SHUTDOWN)
         if self._thread.is_alive():
             self._thread.join(AT_ONCE_S if is_hasty else None)
         until, is_sent = time.monotonic() + self.waits_s, is_hasty and self._sends(document)
         if document.get("result") and not is_hasty:  # a VM that is reclaimed from here on has done its work
-            self._sends({**document, "phase": self._due.get("phase", WAITING)})
-        while why != SUPERSEDED and is_no_answer(self._send_log()) and time.monotonic() < until:
+            self._sends({**document, "phase": self._due.get("phase", contract.WAITING)})
+        while why != contract.SUPERSEDED and is_no_answer(self._send_log()) and time.monotonic() < until:
             is_sent = is_sent or self._sends(document)
             time.sleep(EVERY_S)
         while not self._sends({**document}) and time.monotonic() < until:
@@ -231,8 +229,8 @@ class NodeReports:
                 continue
             ask_at = time.monotonic() + EVERY_S
             says = self.fence.while_running()
-            if says == SUPERSEDED:
-                self._reason, self._is_over = SUPERSEDED, True
+            if says == contract.SUPERSEDED:
+                self._reason, self._is_over = contract.SUPERSEDED, True
                 return
             self._reason = self._reason or ("" if says == MINE else says) or self._ask()
 
@@ -331,7 +329,7 @@ class VmReports(NodeReports):
         self._patience = time.monotonic() + job["boot_wait_s"]
 
     def last(self, document: dict[str, Any]) -> None:
-        if document["why"] == ABSENT:
+        if document["why"] == contract.ABSENT:
             document = {**document, "message": "{} never booted".format(", ".join(self._absent))}
         super().last(document)
 
@@ -344,7 +342,7 @@ class VmReports(NodeReports):
     def _warn_peers(self, document: dict[str, Any]) -> Exception | None:
         """Have the other nodes end where this one could not begin."""
         why = document.get("why")
-        if why not in UNABLE or (self._job["is_queued"] and why in TOO_EARLY):
+        if why not in contract.UNABLE or (self._job["is_queued"] and why in contract.TOO_EARLY):
             return None
         body, name = json.dumps(document).encode(), self.folder + "failed"
         return self._fault("the other nodes cannot be warned", self.bucket.put, name, body, "0")
@@ -353,10 +351,10 @@ class VmReports(NodeReports):
         try:
             self._answer()
             if self.bucket.metadata_of(self.folder + "failed") is not None:
-                return PEER
+                return contract.PEER
             if self._absent:
                 self._absent = self.silent()
-            return ABSENT if self._absent and time.monotonic() > self._patience else ""
+            return contract.ABSENT if self._absent and time.monotonic() > self._patience else ""
         except Exception:  # noqa: BLE001
             return ""  # no network or no answer: the ranks keep running; the time limit holds
 

@@ -18,13 +18,13 @@ from typing import Any
 
 from gputrain.entrypoint import contract, processes
 from gputrain.entrypoint.cloud import CallFailed, call, metadata
+from gputrain.entrypoint.contract import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SUPERSEDED, WAITING
 
 from . import container, devices, fabric
 from .fence import MINE
 from .keeper import Failed, Keeper, Stopped
 from .mounts import Mounts
 from .reports import LINES_S, NodeLog, NodeSite, VmReports, right_to
-from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SUPERSEDED, WAITING
 
 ROOT = "/var/lib/gputrain"
 PROGRAM = os.path.join(ROOT, ".gputrain", "agent.pyz")

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from gputrain.entrypoint.options import Cluster, parse
-from gputrain.entrypoint.peers import Peers
-from gputrain.entrypoint.run_directory import Folder
+from gputrain.entrypoint.peers import Folder, Peers
 from tests.patience import PATIENCE_S
 
 NODES = 3

@@ -341,8 +341,8 @@ FAULTS = (
     Plant(
         name="ranks of a superseded VM may save beside those of another attempt",
         file="gputrain/keeper/keeper.py",
-        text="            self.stop, self._kill_at = status.SUPERSEDED, now\n",
-        instead="            self.stop = status.SUPERSEDED\n",
+        text="            self.stop, self._kill_at = contract.SUPERSEDED, now\n",
+        instead="            self.stop = contract.SUPERSEDED\n",
         caught_by=(
             "tests/unit/keeper/test_vm_fence.py::test_who_is_superseded_is_killed_at_once_whatever_was_asked_before",
         ),

@@ -3,6 +3,7 @@
 import json
 from urllib.parse import quote
 
+from gputrain.entrypoint.contract import BOOT
 from gputrain.google import LABEL_ATTEMPT
 from gputrain.keeper.fence import (
     AGAIN_S,
@@ -14,7 +15,6 @@ from gputrain.keeper.fence import (
     SILENT_FOR_S,
     SUPERSEDED,
 )
-from gputrain.keeper.status import BOOT
 
 EVERY_S = 5.0
 

@@ -3,8 +3,8 @@
 import json
 
 from gputrain.entrypoint import contract
+from gputrain.entrypoint.contract import BOOT
 from gputrain.keeper.fence import CANCELLED, MINE
-from gputrain.keeper.status import BOOT
 from tests.simulation.bystanders import JOBS
 from tests.simulation.fates import fate_of
 from tests.simulation.fences import GuestFence, attempt_of

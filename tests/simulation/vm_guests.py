@@ -4,8 +4,8 @@ import json
 import math
 from datetime import datetime, timezone
 
+from gputrain.entrypoint.contract import BOOT, SCHEMA, SUPERSEDED, TOO_EARLY, UNABLE
 from gputrain.keeper.fence import MINE
-from gputrain.keeper.status import BOOT, SCHEMA, SUPERSEDED, TOO_EARLY, UNABLE
 from gputrain_emulator.compute import lifecycle
 from tests.simulation.fates import fate_of
 from tests.simulation.fences import GuestFence, attempt_of

@@ -19,8 +19,8 @@ from gputrain.backends.compute.calls import error_of, errors_of
 from gputrain.backends.google import cause_of
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
+from gputrain.entrypoint.contract import ENDED, UNABLE
 from gputrain.errors import CapacityError
-from gputrain.keeper.status import ENDED, UNABLE
 from gputrain.lifecycle import Failure
 from gputrain.times import moment_of
 

@@ -20,12 +20,12 @@ from gputrain.backends.compute.causes import VmReport, has_ended_in_order, judge
 from gputrain.backends.compute.flex_queue import FlexQueue, is_late, queue_ended, queue_status
 from gputrain.backends.compute.request import AttemptVms
 from gputrain.backends.run_reports import Reports, RunReports, times
+from gputrain.entrypoint.contract import ENDED, RUNNING, WAITING
 from gputrain.errors import GputrainError, TransientError
 from gputrain.google import LABEL_OWNER
 from gputrain.google.cache import Cache, Recent
 from gputrain.google.forms import Json
 from gputrain.jobstore import JobRecord, Launch, Wanted
-from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import State
 
 FEW = 4

@@ -134,9 +134,7 @@ def _required(root: Path, body: Mapping[str, Any]) -> list[str]:
     make_private(where)
     wanted = json.dumps({"requirements": words, "installed": packages.installed()}).encode()
     path = str(where / (hashlib.sha256(wanted).hexdigest()[:16] + ".json"))
-    host.put(
-        path, wanted, folder.FILE_MODE
-    )  # not a command line: all users see it, and it may hold passwords
+    host.put(path, wanted, folder.FILE_MODE)  # as no command line: all users see these, and it has passwords
     return [*BARE, _REQUIRED, PACKAGES, path]
 
 

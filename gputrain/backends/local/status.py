@@ -16,10 +16,10 @@ from gputrain.backends import agent_reports as reports
 from gputrain.backends.agent_reports import first_cause, losses
 from gputrain.backends.base import Status
 from gputrain.entrypoint import contract, host
+from gputrain.entrypoint.contract import ENDED, RUNNING, STARTING
 from gputrain.errors import RequestError
 from gputrain.jobstore.folder import explained
 from gputrain.keeper import folder
-from gputrain.keeper.status import ENDED, RUNNING, STARTING
 from gputrain.lifecycle import Failure, State
 
 Document = Mapping[str, Any]

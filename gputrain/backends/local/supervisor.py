@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gputrain.entrypoint import contract, host, processes
-from gputrain.entrypoint.run_directory import Folder
+from gputrain.entrypoint.contract import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
+from gputrain.entrypoint.peers import Folder
 from gputrain.keeper import folder
 from gputrain.keeper.keeper import TICK_S, Keeper, Rules, Site
-from gputrain.keeper.status import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
 
 KILL_MARGIN_S = 5.0
 """How much longer than its own grace time an agent is given before it is killed."""

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gputrain.backends.compute import ComputeEngine
+from gputrain.entrypoint.contract import SCHEMA
 from gputrain.google import Objects
-from gputrain.keeper.status import SCHEMA
 from gputrain.orchestration.look import look
 from gputrain.orchestration.options import draw
 from gputrain_emulator.clock import zulu_time

@@ -6,7 +6,7 @@ from gputrain import causes
 from gputrain.backends.agent_reports import read
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
-from gputrain.keeper.status import SCHEMA
+from gputrain.entrypoint.contract import SCHEMA
 from gputrain.lifecycle import State
 
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"

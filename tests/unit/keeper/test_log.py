@@ -5,15 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import Bucket
-from gputrain.keeper import reports
 from gputrain.keeper.reports import NodeLog, start
 from gputrain_emulator import faults
 
 
 @pytest.fixture
 def bucket(cloud, monkeypatch):
-    monkeypatch.setattr(reports, "LOG_PART_BYTES", 100)
+    monkeypatch.setattr(contract, "LOG_PART_BYTES", 100)
     return Bucket(cloud.endpoints.storage, "my-bucket")
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from gputrain.entrypoint.contract import SHUTDOWN
 from gputrain.keeper import mounts
 from gputrain.keeper.keeper import Failed, Keeper, Rules, Stopped
 from gputrain.keeper.mounts import Mounts
 from gputrain.keeper.reports import NodeLog
-from gputrain.keeper.status import SHUTDOWN
 
 JOB = {"bucket": "my-bucket", "folder": "jobs/bert/", "job_id": "bert"}
 

@@ -11,8 +11,8 @@ from gputrain.backends.agent_reports import read
 from gputrain.backends.compute.causes import VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.cloud import CallFailed
+from gputrain.entrypoint.contract import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain.keeper import reports
-from gputrain.keeper.status import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
 from tests.patience import until

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gputrain.entrypoint.contract import BOOT, CANCELLED, SHUTDOWN, SUPERSEDED
 from gputrain.keeper.keeper import ASK, KILL, NOTHING, Failed, Rules, Stopped
-from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN, SUPERSEDED
 from gputrain.keeper.vm import Vm
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import DropBeforeCommit, Refuse

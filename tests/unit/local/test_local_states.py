@@ -8,7 +8,7 @@ import pytest
 from gputrain.backends.agent_reports import read_result, silence
 from gputrain.backends.local import status as states
 from gputrain.entrypoint import contract
-from gputrain.keeper import folder, status
+from gputrain.keeper import folder
 from tests.each import each
 
 
@@ -28,7 +28,7 @@ def job(tmp_path):
         shutil.rmtree(tmp_path)
         tmp_path.mkdir(mode=0o700)
         (tmp_path / folder.ORDER).write_text(json.dumps({"nodes": [{}] * max(1, len(documents))}))
-        (tmp_path / folder.STATE).write_text(json.dumps({"schema": status.SCHEMA, **told}))
+        (tmp_path / folder.STATE).write_text(json.dumps({"schema": contract.SCHEMA, **told}))
         attempt = tmp_path / folder.ATTEMPT.format(attempt=told.get("attempt", 0))
         attempt.mkdir()
         for one in documents:

@@ -2,8 +2,8 @@
 
 import json
 
+from gputrain.entrypoint.contract import ENDED, SCHEMA
 from gputrain.google import Objects
-from gputrain.keeper.status import ENDED, SCHEMA
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from tests.support.attempts import Process
