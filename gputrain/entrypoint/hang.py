@@ -133,25 +133,26 @@ class Silence:
         self._timeout = float("inf") if timeout is None else timeout
         self._every_s = _LOOK_EVERY_S if timeout is None else timeout / _LOOKS
         self._logs = logs
-        self._is_quiet = False
+        self.is_quiet = False
         self._look_at = float("inf")
         self._beat = self._beat_at = 0.0
 
     def begin(self) -> None:
+        self.is_quiet = False
         self._logs.heard_at = time.monotonic()
         self._look_at = self._logs.heard_at + self._every_s
 
-    def look(self, folder: str) -> bool | None:
-        """Whether the node has become quiet, or has spoken again; None where nothing has changed."""
+    def has_changed(self, folder: str) -> bool:
+        """Look whether the node has become quiet, or has spoken again."""
         now = time.monotonic()
         if now < self._look_at:
-            return None
+            return False
         silent_s = self.seconds(folder)
-        was_quiet, self._is_quiet = self._is_quiet, silent_s >= self._timeout
+        was_quiet, self.is_quiet = self.is_quiet, silent_s >= self._timeout
         # Once quiet, the next word is waited for: other nodes may speak, and this one after them.
-        left_s = self._every_s if self._is_quiet else self._timeout - silent_s
+        left_s = self._every_s if self.is_quiet else self._timeout - silent_s
         self._look_at = now + min(self._every_s, left_s)
-        return None if was_quiet is self._is_quiet else self._is_quiet
+        return was_quiet is not self.is_quiet
 
     def seconds(self, folder: str) -> float:
         """For how long no rank has said, reported or stepped anything."""

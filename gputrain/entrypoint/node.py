@@ -96,7 +96,7 @@ class Node:
         self._cause: Document | None = None
         self._heard: dict[tuple[Any, ...], float] = {}
         self._lost: set[int] = set()
-        self._is_stopping = self._is_changing = self._is_quiet = False
+        self._is_stopping = self._is_changing = False
         self._ask_at = self._leave_by = self._hang_by = _NEVER
         self._ended_at = 0.0
 
@@ -111,8 +111,7 @@ class Node:
                 self._turn()
         except Exception as error:  # noqa: BLE001  # the top of the supervisor, see above
             self._logs.say(traceback.format_exc(), "ERROR")
-            message = f"the supervisor itself failed: {error!r}"
-            cause = failures.node_cause(contract.REFUSED, self._rank, socket.gethostname(), message)
+            cause = self._cause_here(contract.REFUSED, f"the supervisor itself failed: {error!r}")
             self._result = failures.job_result(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None)
             self._workers.kill()
         return self._leave()
@@ -137,7 +136,7 @@ class Node:
                 return
         self._pass_on_stops(processes.wait(TICK_S))
         self._workers.tick()
-        self._answer_requests()
+        self._requests.answer(self._workers, self._options)
         if self._result is None and self._go and self._peers.go is self._go:
             self._heed_stop()
             self._watch_ranks()
@@ -189,14 +188,16 @@ class Node:
     def _note_fault(self, why: str) -> None:
         """The driver says that a GPU has failed: what ranks say is the effect of it."""
         if why and contract.GPU_FAULT not in [end["cause"]["kind"] for end in self._own["ends"]]:
-            cause = failures.node_cause(contract.GPU_FAULT, self._rank, socket.gethostname(), why)
-            self._note_cause(cause, time.time())
+            self._note_cause(self._cause_here(contract.GPU_FAULT, why), time.time())
 
     def _look_for_gpus(self) -> None:
         why = self._gpu_check.look([rank.pid for rank in self._workers.ranks if rank.is_running])
         if why and not self._own["ends"]:
-            cause = failures.node_cause(contract.REFUSED, self._rank, socket.gethostname(), why)
+            cause = self._cause_here(contract.REFUSED, why)
             self._note_cause({**cause, "exit_code": contract.BAD_ENVIRONMENT}, time.time())
+
+    def _cause_here(self, kind: str, message: str) -> Document:
+        return failures.node_cause(kind, self._rank, socket.gethostname(), message)
 
     def _note_cause(self, cause: Document, at: float) -> None:
         self._own["ends"].append({"at": at, "cause": cause})
@@ -206,11 +207,6 @@ class Node:
         """Write this node's result for the others, as a copy."""
         assert self._go
         self._peers.report(self._go["run"], {**self._own, "ends": list(self._own["ends"])})
-
-    def _answer_requests(self) -> None:
-        nonce = self._requests.look()
-        if nonce:
-            self._requests.answer(nonce, stacks.of_node(self._workers, self._options))
 
     def _hear_notice(self, reason: str) -> None:
         self._notices.append(reason)
@@ -266,10 +262,8 @@ class Node:
         if now >= self._ask_at:
             self._ask_at = _NEVER
             self._end_ranks("stop", self._options.grace)
-        is_quiet = self._silence.look(self._workers.folder)
-        if is_quiet is not None and self._workers.are_running:
-            self._is_quiet = is_quiet
-            self._peers.report_silence(is_quiet)
+        if self._silence.has_changed(self._workers.folder):
+            self._peers.report_silence(self._silence.is_quiet)
         self._note_fault(self._telemetry.look([rank.pid for rank in self._workers.ranks if rank.is_running]))
         self._look_for_gpus()
         self._net.look(self._workers.folder)
@@ -334,7 +328,7 @@ class Node:
 
     def _look_for_hang(self, now: float, results: dict[int, Document], ends: failures.Ends) -> None:
         """The first node: end a job of which all nodes that run are silent."""
-        quiet = {**self._peers.quiet, self._rank: self._is_quiet}
+        quiet = {**self._peers.quiet, self._rank: self._silence.is_quiet}
         running = [rank for rank, one in results.items() if not one["is_final"]]
         is_open = self._cause is None and not ends.failures and self._peers.stop is None
         is_first = self._rank == self._peers.expected[0]

@@ -53,13 +53,13 @@ def of_node(workers: Workers, options: Options) -> list[dict[str, Any]]:
     for rank in workers.ranks if launcher.processes_on_node(options) else ():  # else none is a rank's process
         code = rank.exit_code
         why = UNOFFERED if code is None else f"had ended with {code} before"
-        found.setdefault(rank.rank, _taken(rank.rank, rank.local_rank, {}, why))
-    stood = [standing(one, len(found)) for _, one in sorted(found.items())]
-    return [{**one, "trace": as_sent(one["trace"], options)} for one in stood]
+        found.setdefault(rank.rank, standing(rank.rank, rank.local_rank, {}, why))
+    limit = min(TRACE_LIMIT, TRACES_LIMIT // max(1, len(found)))
+    return [{**one, "trace": as_sent(one["trace"][:limit], options)} for _, one in sorted(found.items())]
 
 
 def take(folder: str) -> list[dict[str, Any]]:
-    """Ask all ranks whose files are here; by rank: its frames, what torch recorded, or why there are none."""
+    """Ask all ranks whose files are here; by rank: where it stands, or why it does not say."""
     asked, until = os.urandom(8).hex(), time.monotonic() + ASKED_S
     try:
         found = [match for match in map(_NAME.fullmatch, os.listdir(folder) if folder else ()) if match]
@@ -74,13 +74,8 @@ def take(folder: str) -> list[dict[str, Any]]:
             time.sleep(0.02)
         if answer or _runs(pid):
             why = "" if answer else _STATES.get(host.state_of(pid), UNANSWERED)
-            taken.append(_taken(rank, local_rank, answer, why))
+            taken.append(standing(rank, local_rank, answer, why))
     return taken
-
-
-def _taken(rank: int, local_rank: int, answer: dict[str, Any], why: str) -> dict[str, Any]:
-    frames, recorded = answer.get("frames", []), answer.get("recorded", {})
-    return {"rank": rank, "local_rank": local_rank, "frames": frames, "recorded": recorded, "absent": why}
 
 
 def _answer(path: str, asked: str) -> dict[str, Any]:
@@ -96,26 +91,23 @@ def _runs(pid: int) -> bool:
     return host.state_of(pid) not in ("Z", "X")
 
 
-def standing(taken: dict[str, Any], among: int = 1) -> dict[str, Any]:
-    """Where a rank stands: the collective it waits in, the line of its own code, its main thread's stack.
+def standing(rank: int, local_rank: int, answer: dict[str, Any], absent: str = "") -> dict[str, Any]:
+    """Where a rank stands: the collective it waits in, the line of its own code, its main thread's stack; or
+    why it is `absent`.
 
-    Args:
-        among: how many ranks of the node are listed at once.
-
-    >>> standing({"rank": 2, "local_rank": 2, "frames": [("/w/train.py", 8, "evaluate")]})["place"]
+    >>> standing(2, 2, {"frames": [("/w/train.py", 8, "evaluate")]})["place"]
     'evaluate at train.py:8'
     """
-    frames = [(path, line, name) for path, line, name in taken["frames"] if not _is_start(path)]
-    trace = "\n".join(f'  File "{path}", line {line} in {name}' for path, line, name in frames)
+    frames = [(path, line, name) for path, line, name in answer.get("frames", ()) if not _is_start(path)]
     own = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
     return {
-        "rank": taken["rank"],
-        "local_rank": taken["local_rank"],
+        "rank": rank,
+        "local_rank": local_rank,
         "collective": _collective(frames),
         "place": "{2} at {0}:{1}".format(os.path.basename(own[0][0]), *own[0][1:]) if own else "",
-        "trace": trace[: min(TRACE_LIMIT, TRACES_LIMIT // among)],
-        "absent": taken.get("absent", ""),
-        "recorded": taken.get("recorded", {}),
+        "trace": "\n".join(f'  File "{path}", line {line} in {name}' for path, line, name in frames),
+        "absent": absent,
+        "recorded": answer.get("recorded", {}),
     }
 
 
@@ -147,24 +139,19 @@ class Requests:
         self._seen = 0
         self._look_at = 0.0 if folder else float("inf")
 
-    def look(self) -> str:
-        """The nonce of a question that has not been answered yet; empty where there is none."""
+    def answer(self, workers: Workers, options: Options) -> None:
+        """Leave the answer to one that has none yet, whole; where the disk is full there is none."""
         now = time.monotonic()
         if now < self._look_at:
-            return ""
+            return
         self._look_at = now + EVERY_S
         with contextlib.suppress(OSError):
             changed = os.stat(self._path).st_mtime_ns
-            if changed != self._seen:
-                self._seen = changed
-                with open(self._path, encoding="ascii", errors="replace") as file:
-                    nonce = file.read(100).strip()
-                return nonce if re.fullmatch(contract.STACKS_NONCE, nonce) else ""
-        return ""
-
-    def answer(self, nonce: str, ranks: list[dict[str, Any]]) -> None:
-        """Leave the answer, whole; where the disk is full there is none."""
-        name = contract.STACKS_FILE.format(nonce=nonce, node_rank=self._node_rank)
-        path = os.path.join(self._folder, name)
-        with contextlib.suppress(OSError):
-            host.put(path, json.dumps({"node_rank": self._node_rank, "ranks": ranks}))
+            if changed == self._seen:
+                return
+            self._seen = changed
+            nonce = host.read_text(self._path)
+            if re.fullmatch(contract.STACKS_NONCE, nonce):
+                name = contract.STACKS_FILE.format(nonce=nonce, node_rank=self._node_rank)
+                document = {"node_rank": self._node_rank, "ranks": of_node(workers, options)}
+                host.put(os.path.join(self._folder, name), json.dumps(document))

@@ -39,6 +39,14 @@ log = logging.getLogger("gputrain")
 OnLine = Callable[[str], None]
 """Takes each line that a build writes."""
 
+_KEPT_LINES = 20
+TAG = "gputrain"
+ENGINE = "gcr.io/cloud-builders/docker"
+LIMIT_S = 3600
+"""Of a build, and of its wait for a machine."""
+POLL_S = 3.0
+_LIVING = ("PENDING", "QUEUED", "WORKING")
+
 
 @attrs.frozen(kw_only=True)
 class BuiltImage(TableDisplay):
@@ -103,7 +111,7 @@ class ImageBuilder:
         else:
             self.repository.check(self.access, image)
         if image.builder is Builder.CLOUD_BUILD:
-            _run_cloud_build(self.access, self.region, self.bucket, made, found.name, on_line)
+            self._run_cloud_build(made, found.name, on_line)
         else:
             _run_engine(self.access, image.builder.value, made, found.name, on_line)
         digest = self._digest(found.name)
@@ -128,8 +136,65 @@ class ImageBuilder:
             return ""
         return "" if found is None else found.digest
 
+    def _run_cloud_build(self, recipe: Recipe, name: str, on_line: OnLine) -> None:
+        """Build and push an image; a build of the same that lives already is watched instead."""
+        access, bucket, region = self.access, self.bucket, self.region
+        mark = hashlib.sha256(name.encode()).hexdigest()[:40]  # the name tells content and repository
+        wanted = f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})'
+        params = {"filter": wanted, "pageSize": 1}
+        living = access.get(self._builds_url, action="look for builds", params=params, policy=READ)
+        started = next(iter(mappings(living.get("builds"))), None)
+        build = str((started or self._start_build(recipe, name, mark))["id"])
+        objects, log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
+        read, last, since = 0, deque[str](maxlen=_KEPT_LINES), access.now()
+        while access.now() - since < 2 * LIMIT_S:
+            seen = access.get(f"{self._builds_url}/{build}", action="look at the build", policy=READ)
+            is_over = seen.get("status") not in _LIVING
+            fresh = objects.read_range(log, read, CHUNK_BYTES, policy=READ)
+            fresh = fresh if is_over else fresh[: fresh.rfind(b"\n") + 1]
+            read += len(fresh)
+            for line in fresh.decode("utf-8", "replace").splitlines():
+                last.append(line)
+                on_line(line)
+            if seen.get("status") == "SUCCESS":
+                return
+            if is_over:
+                raise _build_error(region, build, name, seen, last)
+            access.sleep(POLL_S)
+        raise RequestError(
+            f"the build of {name} did not end within {2 * LIMIT_S // 3600} hours",
+            fix=f"gcloud builds cancel {build} --region {region}, and find out what it waits for",
+        )
 
-_KEPT_LINES = 20
+    def _start_build(self, recipe: Recipe, name: str, mark: str) -> Mapping[str, Any]:
+        access, bucket = self.access, self.bucket
+        check_bucket(access, bucket)
+        sent = bucket.object_name("images", recipe.archive.name)
+        generation = str(upload(access, bucket, sent, recipe.archive.data))
+        body = {
+            "source": {"storageSource": {"bucket": bucket.name, "object": sent, "generation": generation}},
+            "steps": [{
+                "name": ENGINE, "args": ["build", "--file", DOCKERFILE, "--tag", name, "."],
+                "env": ["DOCKER_BUILDKIT=1"],  # RUN --mount needs it (public logs, 2025 and 2026)
+            }],
+            "images": [name],
+            "tags": [TAG, mark],
+            "timeout": f"{LIMIT_S}s",
+            "queueTtl": f"{LIMIT_S}s",
+            "logsBucket": bucket.uri("images", "logs"),
+            "options": {"logging": "GCS_ONLY", "machineType": "E2_HIGHCPU_8", "diskSizeGb": "200"},
+        }  # fmt: skip
+        # twice would build twice, so it is not repeated where it may have been done
+        answer = access.post(self._builds_url, action="start a build", policy=ONCE, json=body)
+        started = mapping(mapping(answer.get("metadata")).get("build"))
+        if not started.get("id"):
+            raise RequestError("Cloud Build named no build", why=str(answer)[:200], fix="build it again")
+        return started
+
+    @property
+    def _builds_url(self) -> str:
+        client = self.access
+        return f"{client.url(Api.CLOUDBUILD)}/v1/projects/{client.project}/locations/{self.region}/builds"
 
 
 def _run_engine(access: GoogleClient, program: str, recipe: Recipe, name: str, on_line: OnLine) -> None:
@@ -188,78 +253,6 @@ def _run(words: Sequence[str], failure: str, on_line: OnLine, env: Mapping[str, 
         raise RequestError(failure, why=why + "".join(f"\n  {one}" for one in kept), fix="fix what it names")
 
 
-TAG = "gputrain"
-ENGINE = "gcr.io/cloud-builders/docker"
-LIMIT_S = 3600
-"""Of a build, and of its wait for a machine."""
-POLL_S = 3.0
-_LIVING = ("PENDING", "QUEUED", "WORKING")
-
-
-def _run_cloud_build(
-    access: GoogleClient,
-    region: str,
-    bucket: BucketPrefix,
-    recipe: Recipe,
-    name: str,
-    on_line: Callable[[str], None],
-) -> None:
-    """Build and push an image; a build of the same that lives already is watched instead."""
-    mark = hashlib.sha256(name.encode()).hexdigest()[:40]  # the name tells content and repository
-    wanted = f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})'
-    params = {"filter": wanted, "pageSize": 1}
-    living = access.get(_builds_url(access, region), action="look for builds", params=params, policy=READ)
-    started = next(iter(mappings(living.get("builds"))), None)
-    build = str((started or _start_build(access, region, bucket, recipe, name, mark))["id"])
-    objects, log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
-    read, last, since = 0, deque[str](maxlen=_KEPT_LINES), access.now()
-    while access.now() - since < 2 * LIMIT_S:
-        seen = access.get(f"{_builds_url(access, region)}/{build}", action="look at the build", policy=READ)
-        is_over = seen.get("status") not in _LIVING
-        fresh = objects.read_range(log, read, CHUNK_BYTES, policy=READ)
-        fresh = fresh if is_over else fresh[: fresh.rfind(b"\n") + 1]
-        read += len(fresh)
-        for line in fresh.decode("utf-8", "replace").splitlines():
-            last.append(line)
-            on_line(line)
-        if seen.get("status") == "SUCCESS":
-            return
-        if is_over:
-            raise _build_error(region, build, name, seen, last)
-        access.sleep(POLL_S)
-    raise RequestError(
-        f"the build of {name} did not end within {2 * LIMIT_S // 3600} hours",
-        fix=f"gcloud builds cancel {build} --region {region}, and find out what it waits for",
-    )
-
-
-def _start_build(
-    access: GoogleClient, region: str, bucket: BucketPrefix, recipe: Recipe, name: str, mark: str
-) -> Mapping[str, Any]:
-    check_bucket(access, bucket)
-    sent = bucket.object_name("images", recipe.archive.name)
-    generation = upload(access, bucket, sent, recipe.archive.data)
-    body = {
-        "source": {"storageSource": {"bucket": bucket.name, "object": sent, "generation": str(generation)}},
-        "steps": [{
-            "name": ENGINE, "args": ["build", "--file", DOCKERFILE, "--tag", name, "."],
-            "env": ["DOCKER_BUILDKIT=1"],  # RUN --mount needs it (public logs, 2025 and 2026)
-        }],
-        "images": [name],
-        "tags": [TAG, mark],
-        "timeout": f"{LIMIT_S}s",
-        "queueTtl": f"{LIMIT_S}s",
-        "logsBucket": bucket.uri("images", "logs"),
-        "options": {"logging": "GCS_ONLY", "machineType": "E2_HIGHCPU_8", "diskSizeGb": "200"},
-    }  # fmt: skip
-    # twice would build twice, so it is not repeated where it may have been done
-    answer = access.post(_builds_url(access, region), action="start a build", policy=ONCE, json=body)
-    started = mapping(mapping(answer.get("metadata")).get("build"))
-    if not started.get("id"):
-        raise RequestError("Cloud Build named no build", why=str(answer)[:200], fix="build it again")
-    return started
-
-
 def _build_error(region: str, build: str, name: str, seen: Json, lines: Iterable[str]) -> RequestError:
     failure = mapping(seen.get("failureInfo"))
     parts = [str(seen.get("status")), *texts([failure.get("type"), failure.get("detail")])]
@@ -269,7 +262,3 @@ def _build_error(region: str, build: str, name: str, seen: Json, lines: Iterable
         fix=f"gcloud builds log {build} --region {region}",
         raw=seen,
     )
-
-
-def _builds_url(access: GoogleClient, region: str) -> str:
-    return f"{access.url(Api.CLOUDBUILD)}/v1/projects/{access.project}/locations/{region}/builds"
