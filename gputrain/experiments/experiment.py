@@ -17,10 +17,16 @@ from gputrain.concurrency import gather
 from gputrain.display.live import ProgressWord, View, choose
 from gputrain.display.table import TableDisplay
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
-from gputrain.experiments.budget import TO_RETRY, may_cost, used_usd
 from gputrain.experiments.comparison import NO_JOB, Comparison
 from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
-from gputrain.experiments.record import Entry, ExperimentRecord, ExperimentStore
+from gputrain.experiments.record import (
+    TO_RETRY,
+    Entry,
+    ExperimentRecord,
+    ExperimentStore,
+    may_cost,
+    used_usd,
+)
 from gputrain.experiments.runner import Runner, concurrency_limit, log
 from gputrain.fields import Errors, Field, matching, number, read_whole, whole
 from gputrain.google.endpoints import on_trial

@@ -23,6 +23,7 @@ from gputrain.google.errors import (
     operation_error as operation_error,
     to_error as to_error,
 )
+from gputrain.google.forms import Listing as Listing, PartialListError as PartialListError
 from gputrain.google.labels import (
     LABEL_ATTEMPT as LABEL_ATTEMPT,
     LABEL_JOB as LABEL_JOB,
@@ -32,5 +33,4 @@ from gputrain.google.labels import (
     label_value as label_value,
     our_labels as our_labels,
 )
-from gputrain.google.listing import Listing as Listing, PartialListError as PartialListError
 from gputrain.google.storage import Object as Object, ObjectInfo as ObjectInfo, Objects as Objects

@@ -25,8 +25,7 @@ from gputrain.errors import AuthError
 from gputrain.google.cache import LONGEST_S, Cache
 from gputrain.google.endpoints import GOOGLE, OURS, Api, check_address, check_region
 from gputrain.google.errors import UnclearError, google_errors, response_error, to_error, unlike_google
-from gputrain.google.forms import Json, mappings
-from gputrain.google.listing import Listing, missing_of
+from gputrain.google.forms import Json, Listing, mappings, missing_of
 from gputrain.retry import LOOK, ONCE, READ, Policy, retried
 from gputrain.text import redacted
 

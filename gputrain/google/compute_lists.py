@@ -11,9 +11,16 @@ import attrs
 
 from gputrain.google.client import GoogleClient
 from gputrain.google.endpoints import Api
-from gputrain.google.forms import Json, mapping, mappings, whole_number
+from gputrain.google.forms import (
+    PARTIAL_WARNINGS,
+    Json,
+    Listing,
+    mapping,
+    mappings,
+    missing_of,
+    whole_number,
+)
 from gputrain.google.labels import filter_text
-from gputrain.google.listing import PARTIAL_WARNINGS, Listing, missing_of
 from gputrain.retry import SOON, Policy
 
 NO_ITEMS = "the list has no items"

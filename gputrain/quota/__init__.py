@@ -24,4 +24,4 @@ from gputrain.quota.model import (
     deciding as deciding,
     explained as explained,
 )
-from gputrain.quota.table import Quotas as Quotas
+from gputrain.quota.reader import Quotas as Quotas

@@ -19,8 +19,7 @@ from gputrain.google import Api, GoogleClient, Listing, MissingError
 from gputrain.google.endpoints import ROWS
 from gputrain.google.forms import Json, mapping, whole_number
 from gputrain.quota.model import CONSOLE, EVERYWHERE, QuotaReading, QuotaStatus, limit_at, stem
-from gputrain.quota.reader import limit_of, rows
-from gputrain.quota.table import figure
+from gputrain.quota.reader import figure, limit_of, rows
 from gputrain.retry import LOOK, WRITE
 
 BEFORE = "gputrain-limit-before"

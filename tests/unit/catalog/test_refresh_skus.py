@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from gputrain.catalog import ProvisioningModel
-from gputrain.catalog.skus import EIGHTH, OddSkuError, meaning, rates
+from gputrain.catalog.refresh import EIGHTH, OddSkuError, meaning, rates
 from tests.each import each
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT

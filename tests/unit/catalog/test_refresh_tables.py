@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from gputrain import catalog
 from gputrain.catalog import load, refresh
-from gputrain.catalog.skus import EIGHTH, bills, rates_of, sum_of
+from gputrain.catalog.refresh import EIGHTH, bills, rates_of, sum_of
 
 STANDARD, SPOT, FLEX = load.FIGURES.values()
 

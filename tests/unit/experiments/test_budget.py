@@ -8,8 +8,7 @@ from hypothesis import given, strategies as st
 
 import gputrain
 from gputrain import Local, RequestError, Trainer, TrainingSpec
-from gputrain.experiments.budget import shares
-from gputrain.experiments.record import Entry, ExperimentRecord
+from gputrain.experiments.record import Entry, ExperimentRecord, shares
 
 USD = st.floats(0.01, 1e6)
 

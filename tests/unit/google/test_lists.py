@@ -7,7 +7,7 @@ import pytest
 
 from gputrain.google import Api, Endpoints, GoogleClient, Listing
 from gputrain.google.compute_lists import Reservation, check_fit, find_reservations, list_all_zones
-from gputrain.google.listing import missing_of
+from gputrain.google.forms import missing_of
 from tests.each import each
 from tests.unit.google.answering import Token
 
