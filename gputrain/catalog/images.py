@@ -48,15 +48,13 @@ def image_faults(
     on: Shape | Gpu | str,
     *,
     service: Service | str | None = None,
-    cpu_architecture: str = "x86_64",
 ) -> tuple[ImageFault, ...]:
     """What is wrong with an image for a GPU, read from the image's name alone; empty where nothing shows.
 
     Args:
         image: as given to docker, such as ``"pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime"``.
-        on: a shape, or a GPU by row or name.
+        on: a shape, or a GPU by row or name, in a host with x86_64 CPUs.
         service: whose hosts run it, ``"compute"`` or ``"vertex"``: their drivers count too.
-        cpu_architecture: of the host; taken from the machine when ``on`` is a shape.
 
     Raises:
         UnknownGpuError: no GPU goes by that name.
@@ -67,7 +65,7 @@ def image_faults(
     CUDA 11.7 cannot run on H100
     """
     gpu = on.gpu if isinstance(on, Shape) else find(on) if isinstance(on, str) else on
-    host = on.machine.cpu_architecture if isinstance(on, Shape) else cpu_architecture
+    host = on.machine.cpu_architecture if isinstance(on, Shape) else "x86_64"
     name = image.split("@", 1)[0]
     faults = [*_faults_of_name(name, host)]
     if cuda := cuda_of(name):

@@ -238,19 +238,16 @@ def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str
     return _places("machine-regions", shape.machine_type)
 
 
-def zones(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:
-    """The zones known to have a shape, sorted: its machine's own list, else its GPU's.
+def zones(shape: Shape) -> tuple[str, ...]:
+    """The zones of Compute Engine known to have a shape, sorted: its machine's own list, else its GPU's.
 
     A region of `regions` without a zone here has some that the tables lack.
-    Vertex AI takes no zone, so its answer is empty: only a reservation pins a job to one.
 
     Source: zones (mid-2026), audit (2026-06-23) for the newest GPUs.
 
     >>> zones(shapes("GB200", 4)[0])
     ('us-central1-a', 'us-central1-b')
     """
-    if Service(service) is Service.VERTEX:
-        return ()
     own = _places("machine-zones", shape.machine_type)
     listed = set(regions(shape))
     return tuple(zone for zone in own or _places("gpu-zones", shape.gpu.kind) if region_of(zone) in listed)

@@ -118,9 +118,9 @@ class Rule:
     error: type[GputrainError]
     title: str
     fix: str
-    text: str = ""
-    codes: frozenset[str] = frozenset()
-    status: frozenset[str] = frozenset()
+    text: Sequence[str] = ()
+    codes: Sequence[str] = ()
+    status: Sequence[str] = ()
     facts: Mapping[str, Any] = attrs.field(factory=dict)
 
     @property
@@ -134,7 +134,8 @@ class Rule:
 
     def search(self, details: ErrorDetails) -> dict[str, str] | None:
         """The facts that its text finds in the message; None where it does not stand there."""
-        found = re.search(self.text, f"{details.where}: {details.message}", re.DOTALL) if self.text else None
+        words = f"{details.where}: {details.message}"
+        found = re.search("|".join(self.text), words, re.DOTALL) if self.text else None
         groups = found.groupdict().items() if found else ()
         return {name.rstrip("0123456789"): text for name, text in groups if text} if found else None
 
@@ -142,16 +143,7 @@ class Rule:
 _TABLE = toml(__package__, "errors.toml")
 _OWN = {kind.__name__: kind for kind in (MissingError, PreconditionError, UnclearError)}
 RULES = tuple(
-    Rule(
-        row["name"],
-        _OWN.get(row["error"]) or getattr(errors, row["error"]),
-        row["title"],
-        row["fix"],
-        "|".join(row.get("text", ())),
-        frozenset(row.get("codes", ())),
-        frozenset(row.get("status", ())),
-        row.get("facts", {}),
-    )
+    Rule(**{**row, "error": _OWN.get(row["error"]) or getattr(errors, row["error"])})
     for row in _TABLE["rule"]
 )
 _BY_NAME = {rule.name: rule for rule in RULES}
@@ -172,12 +164,12 @@ def classify(details: ErrorDetails) -> Rule | None:
 
 def _by_code(details: ErrorDetails) -> Rule | None:
     codes = details.codes | {f"{details.where}:{code}" for code in details.codes}
-    quoted = _QUOTED.findall(" ".join((*sorted(details.codes), details.message)))
+    quoted = set(_QUOTED.findall(" ".join((*sorted(details.codes), details.message))))
     words = codes | {str(details.status), f"{details.where}:{details.status}"}
-    found = [rule for rule in RULES if codes & rule.codes]
+    found = [rule for rule in RULES if codes.intersection(rule.codes)]
     # a code that is only quoted repeats no write
-    found += [rule for rule in RULES if rule.codes.intersection(quoted) and not rule.error.retryable]
-    found += [rule for rule in RULES if words & rule.status]
+    found += [rule for rule in RULES if quoted.intersection(rule.codes) and not rule.error.retryable]
+    found += [rule for rule in RULES if words.intersection(rule.status)]
     return found[0] if found else None
 
 
