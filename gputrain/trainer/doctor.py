@@ -13,8 +13,7 @@ from gputrain.backends.base import Backend
 from gputrain.catalog import ProvisioningModel
 from gputrain.concurrency import gather
 from gputrain.doctor import Check, Checks, Finding
-from gputrain.doctor.google import NeededApi, apis, in_registry
-from gputrain.doctor.permissions import needs, permissions
+from gputrain.doctor.google import NeededApi, apis, in_registry, needs, permissions
 from gputrain.doctor.report import Probe, failed, ok, run_checks
 from gputrain.errors import AccessError, RequestError
 from gputrain.fields import Errors, Field

@@ -93,7 +93,7 @@ FAULTS = (
     ),
     Plant(
         name="doctor finds nothing wrong where a permission is missing",
-        file="gputrain/doctor/permissions.py",
+        file="gputrain/doctor/google.py",
         text="_check(client, one, name, one.name in held)",
         instead="_check(client, one, name, True)",
         caught_by=(

@@ -14,8 +14,7 @@ from gputrain.backends.compute import images, networking
 from gputrain.backends.compute.settings import NAME, ComputeSettings, short
 from gputrain.backends.google import shape_of
 from gputrain.catalog import Fabric, GpuNetworking, ProvisioningModel, Service, Shape, region_of
-from gputrain.doctor.google import NeededApi, check_project, exists, find, image
-from gputrain.doctor.permissions import Permission, needs
+from gputrain.doctor.google import NeededApi, Permission, check_project, exists, find, image, needs
 from gputrain.doctor.report import Check, Checks, Probe, failed, ok
 from gputrain.google import Api, GoogleClient
 from gputrain.google.forms import mappings

@@ -10,8 +10,7 @@ from gputrain.backends.vertex.request import image_for
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import Service, Shape
 from gputrain.doctor import Checks, Probe
-from gputrain.doctor.google import NeededApi, check_project, exists, image
-from gputrain.doctor.permissions import needs
+from gputrain.doctor.google import NeededApi, check_project, exists, image, needs
 from gputrain.google import GoogleClient
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from gputrain.doctor.permissions import On, Permission, needs as needs_of
+from gputrain.doctor.google import On, Permission, needs as needs_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "permissions.md"
 KINDS = {

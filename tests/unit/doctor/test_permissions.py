@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputrain import GputrainError, NoPlacementError, PermissionDeniedError, Trainer
-from gputrain.doctor.permissions import On
+from gputrain.doctor.google import On
 from tests import present
 from tests.each import each
 from tests.unit.doctor import permissions_page

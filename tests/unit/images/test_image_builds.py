@@ -7,7 +7,7 @@ import pytest
 
 from gputrain import Image, PermissionDeniedError, RequestError, SpecError, Trainer, VertexAI
 from gputrain.cli.commands import gputrain as program
-from gputrain.doctor.permissions import On, needs
+from gputrain.doctor.google import On, needs
 from gputrain.google import MissingError
 from tests.each import each
 
