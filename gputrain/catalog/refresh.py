@@ -223,28 +223,12 @@ def refresh(access: GoogleClient, *, dry_run: bool = False, folder: str | None =
     )
 
 
-@attrs.frozen
-class ListedMachine:
-    """A machine type with NVIDIA GPUs, as the API describes it."""
-
-    accelerator: str
-    size: str
-    """``8 x nvidia-h100-80gb, 208 vCPUs, 1872 GiB``."""
-
-    @classmethod
-    def of(cls, document: Json) -> ListedMachine:
-        carried = next(iter(mappings(document.get("accelerators"))), {})
-        accelerator, count = str(carried.get("guestAcceleratorType")), carried.get("guestAcceleratorCount")
-        gib = (whole_number(document.get("memoryMb")) or 0) / 1024
-        size = f"{count} x {accelerator}, {document.get('guestCpus')} vCPUs, {gib:g} GiB"
-        return cls(accelerator, size)
-
-
 @attrs.frozen(kw_only=True)
 class Inventory:
     """What Compute Engine lists, and what could not be read."""
 
-    machines: Mapping[str, ListedMachine]
+    machines: Mapping[str, Json]
+    """Machine types with NVIDIA GPUs."""
     zones: Mapping[str, frozenset[str]]
     """By machine type, and by Google's name of a GPU."""
     left_out: tuple[str, ...] = ()
@@ -270,8 +254,8 @@ class Places:
 
 def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory:
     """What the two lists say together: what has NVIDIA GPUs, and can still be created."""
-    listed = {str(one.get("name")): ListedMachine.of(one) for one in filter(_can_be_made, machines.items)}
-    found = {name: one for name, one in listed.items() if one.accelerator.startswith("nvidia-")}
+    listed = {str(one.get("name")): one for one in filter(_can_be_made, machines.items)}
+    found = {name: one for name, one in listed.items() if _carried(one)[0].startswith("nvidia-")}
     zones: defaultdict[str, set[str]] = defaultdict(set)
     for one in filter(_can_be_made, (*machines.items, *accelerators.items)):
         name, zone = str(one.get("name")), str(one.get("zone", "")).rpartition("/")[2]  # or its address
@@ -282,6 +266,12 @@ def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory
         zones={name: frozenset(ones) for name, ones in zones.items()},
         left_out=tuple(dict.fromkeys((*machines.missing, *accelerators.missing))),
     )
+
+
+def _carried(machine: Json) -> tuple[str, str]:
+    """Google's name of the GPUs of a machine type, and how many it has."""
+    gpus = next(iter(mappings(machine.get("accelerators"))), {})
+    return str(gpus.get("guestAcceleratorType")), str(gpus.get("guestAcceleratorCount"))
 
 
 def _can_be_made(document: Json) -> bool:
@@ -332,14 +322,17 @@ def _place_changes(
 ) -> Iterator[Change]:
     """GPUs and machines first, then places."""
     known = {gpu.accelerator_type for gpu in catalog.gpus()}
-    listed = {*seen.zones, *(one.accelerator for one in seen.machines.values())} - {*seen.machines, *known}
+    carried = {of: _carried(one)[0] for of, one in seen.machines.items()}
+    listed = {*seen.zones, *carried.values()} - {*seen.machines, *known}
     for name in sorted(name for name in listed if not name.endswith("-vws")):
-        carriers = (seen.zones[of] for of, one in seen.machines.items() if one.accelerator == name)
+        carriers = (seen.zones[of] for of, gpus in carried.items() if gpus == name)
         zones = seen.zones.get(name, frozenset()).union(*carriers)
         yield Change(kind=ChangeKind.NEW_GPU, of=name, now=f"in {len(zones)} zones")
     for name in sorted(seen.machines.keys() - _MACHINES):
-        text = f"{seen.machines[name].size}, in {len(seen.zones[name])} zones"
-        yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=text)
+        machine, gpus = seen.machines[name], " x ".join(reversed(_carried(seen.machines[name])))
+        gib = (whole_number(machine.get("memoryMb")) or 0) / 1024
+        size = f"{gpus}, {machine.get('guestCpus')} vCPUs, {gib:g} GiB"
+        yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=f"{size}, in {len(seen.zones[name])} zones")
     for of in (*_ATTACHED, *_MACHINES):
         old, new = before[of], now[of]
         unplaced = old.regions.difference(map(region_of, old.zones))  # regions of which no zone was known

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -409,8 +410,11 @@ class TrainingSpec(TableDisplay):
         return {name: getattr(self, name) for name in NAMES}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self._fields().items()}
-        return _rebuild, (fields,)
+        fields: dict[str, Any] = {
+            name: dict(one) if isinstance(one, MappingProxyType) else one
+            for name, one in self._fields().items()
+        }
+        return partial(TrainingSpec, **fields), ()
 
 
 NAMES = tuple(attrs.fields_dict(TrainingSpec))
@@ -423,14 +427,6 @@ def nearest_field(name: str) -> str:
     known = synonyms().get(plain)
     near = [known] if known else difflib.get_close_matches(plain, NAMES, n=1)
     return near[0] if near else "one of " + ", ".join(NAMES)
-
-
-def _rebuild(fields: dict[str, Any]) -> TrainingSpec:
-    """A pickled spec, which was checked when it was made."""
-    spec = object.__new__(TrainingSpec)
-    frozen: dict[str, Any] = {k: MappingProxyType(v) if isinstance(v, dict) else v for k, v in fields.items()}
-    spec.__attrs_init__(**frozen)
-    return spec
 
 
 def _plain(value: object) -> object:
