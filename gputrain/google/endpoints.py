@@ -15,7 +15,7 @@ import attrs
 from gputrain.fields import Field, invalid, reader
 
 _ADDRESS = re.compile(
-    r"(?ai)(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)"
+    r"(?a)(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)"
     r"(?P<port>:\d{1,5})?(?P<path>(?:/[\w.~-]+)*)/?"
 )
 OURS = "googleapis.com"
@@ -23,40 +23,24 @@ OURS = "googleapis.com"
 _HOLDS_TOKEN = "/_emulator/as/"  # noqa: S105  # what stands before it in an emulator's address
 
 
-@attrs.frozen
-class Address:
-    """An address in its parts."""
+def read_address(text: str) -> re.Match[str]:
+    """The ``scheme``, ``host``, ``port`` and ``path`` of an address, in small letters but for the path.
 
-    scheme: str
-    host: str
-    port: str
-    """``:443``, or empty."""
-    path: str
+    Raises:
+        ValueError: a login, a query, a backslash or anything else stands in it that two readers could
+            take for two different hosts.
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return found
 
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """Read ``https://host:port/path``.
 
-        Raises:
-            ValueError: a login, a query, a backslash or anything else stands in it that two readers could
-                take for two different hosts.
-        """
-        found = _ADDRESS.fullmatch(text)
-        if found is None:
-            raise ValueError(text)
-        return cls(found["scheme"].lower(), found["host"].lower(), found["port"] or "", found["path"])
-
-    @property
-    def text(self) -> str:
-        """The address, written anew from its parts."""
-        return f"{self.scheme}://{self.host}{self.port}{self.path}"
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the host is this machine, by its address and not by how its name begins."""
-        with suppress(ValueError):
-            return self.host == "localhost" or ip_address(self.host.strip("[]")).is_loopback
-        return False
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, by its address and not by how its name begins."""
+    with suppress(ValueError):
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    return False
 
 
 @lru_cache(maxsize=64)
@@ -71,8 +55,8 @@ def check_address(name: str, address: str) -> None:
         SpecError: it is no such address.
     """
     with suppress(ValueError):
-        found = Address.parse(address.replace("{region}", "region").replace("{host}", "host"))
-        if found.scheme == "https" or found.is_here:
+        found = read_address(address.replace("{region}", "region").replace("{host}", "host"))
+        if found["scheme"] == "https" or _is_here(found["host"]):
             return
     if address:
         fix = "write https://host, and no login: tokens are sent there"
@@ -176,22 +160,22 @@ def reach(url: str) -> dict[str, Any]:
     from google.auth.credentials import AnonymousCredentials
     from google.oauth2.credentials import Credentials
 
-    endpoints = Endpoints(**{api.value: Address.parse(plain).text for api in Api})
+    endpoints = Endpoints(**{api.value: plain.rstrip("/") for api in Api})
     return {"endpoints": endpoints, "credentials": Credentials(token) if token else AnonymousCredentials()}
 
 
 def leads_here(url: str) -> bool:
     """Whether an address is one of this machine and nothing else, as an emulator's is."""
     with suppress(ValueError):
-        found = Address.parse(url)
-        return found.scheme == "http" and found.is_here and not found.path
+        found = read_address(url)
+        return found["scheme"] == "http" and _is_here(found["host"]) and not found["path"]
     return False
 
 
 def emulator_of(endpoints: Any) -> str:
     """The address of the emulator on this machine that endpoints lead to; empty where they lead elsewhere."""
     address = str(getattr(endpoints, Api.STORAGE.value, ""))
-    return Address.parse(address).text if leads_here(address) else ""
+    return address.rstrip("/") if leads_here(address) else ""
 
 
 def on_trial(address: str) -> str:

@@ -23,8 +23,7 @@ from gputrain.orchestration.look import Context, Memory
 from gputrain.orchestration.options import candidates_left, draw, option_of, remaining
 from gputrain.planning import Candidate, Fact, GcloudJob, candidates, rank, unknown_regions, weigh
 from gputrain.spec import Image, TrainingSpec
-from gputrain.spec.entry import Entry, make_job_id, make_spec
-from gputrain.spec.launchers import launcher_warning
+from gputrain.spec.entry import Entry, launcher_warning, make_job_id, make_spec
 from gputrain.text import redact
 from gputrain.tracing import span
 from gputrain.trainer import images

@@ -14,7 +14,7 @@ from gputrain import Trainer, VertexAI
 from gputrain.entrypoint import cloud
 from gputrain.errors import AuthError, GputrainError, SpecError
 from gputrain.google import Api, Endpoints, GoogleClient
-from gputrain.google.endpoints import Address, reach
+from gputrain.google.endpoints import reach, read_address
 from gputrain.jobstore import Attempt, JobRecord, JobRef, Option, RecordError
 from tests import present
 from tests.each import each
@@ -87,11 +87,10 @@ def test_a_jobs_name_leads_no_token_to_another_host(place, monkeypatch):
 def test_what_we_take_for_this_machine_is_what_the_library_would_ask(url):
     """Two readers of one address must not see two hosts: urllib3 is the one that connects."""
     try:
-        ours = Address.parse(url)
+        ours = read_address(url)
     except ValueError:
         return
-    assert parse_url(ours.text).host == ours.host
-    assert parse_url(url).host == ours.host
+    assert parse_url(url).host == parse_url(url.rstrip("/")).host == ours["host"]
 
 
 def test_a_token_of_another_universe_does_not_go_to_google():

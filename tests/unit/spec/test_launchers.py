@@ -1,7 +1,7 @@
 """A launcher within a command leaves nodes apart, and a plan says so."""
 
 from gputrain import Local, Trainer, TrainingSpec
-from gputrain.spec.launchers import launcher_warning
+from gputrain.spec.entry import launcher_warning
 from tests.each import each
 
 
