@@ -214,7 +214,6 @@ CANCELLED = "cancelled"
 RUN_LIMIT, WAIT_LIMIT = "max_run_duration", "max_wait_duration"
 BOOT, RESTARTED, HALTED, ABSENT = "boot", "restarted", "halted", "absent"
 PEER, SHUTDOWN, SUPERSEDED = "peer", "shutdown", "superseded"
-WHYS = (CANCELLED, RUN_LIMIT, WAIT_LIMIT, BOOT, RESTARTED, HALTED, ABSENT, PEER, SHUTDOWN, SUPERSEDED)
 """Values of ``why``: what made the keeper stop its agents, or start none; empty where nothing did."""
 
 UNABLE = (ABSENT, BOOT, HALTED, RESTARTED)

@@ -17,8 +17,6 @@ from .contract import ASIDE
 
 _MAIN = b"from gputrain.entrypoint.__main__ import main\n\nmain()\n"
 _FOLDERS = ("entrypoint", "ddp", "keeper")
-_LEFT_OUT = ("zipapp.py", "folder.py")
-"""What is of use on the client's machine only."""
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -48,7 +46,7 @@ def _members() -> Iterator[tuple[str, bytes]]:
     paths = ["__init__.py"]
     for folder in _FOLDERS:
         names = sorted(os.listdir(os.path.join(_ROOT, folder)))
-        paths += [f"{folder}/{name}" for name in names if name.endswith(".py") and name not in _LEFT_OUT]
+        paths += [f"{folder}/{name}" for name in names if name.endswith(".py") and name != "zipapp.py"]
     for path in paths:
         yield f"gputrain/{path}", _bare(_read(path))
 

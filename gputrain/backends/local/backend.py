@@ -3,7 +3,7 @@
 ::
 
     ROOT/records/JOB.json      the job's record, which its supervisor reads every few seconds
-    ROOT/JOB/ATTEMPT/          one attempt; `gputrain.keeper.folder` says what lies in it
+    ROOT/JOB/ATTEMPT/          one attempt; `gputrain.backends.local.folder` says what lies in it
 
 A record may also lie in a bucket, where a job may run on a cloud as well. The supervisor reads no buckets:
 then only the folder of the attempt tells it to leave, and so only a process of this machine can.
@@ -28,14 +28,13 @@ import attrs
 
 from gputrain import causes, fields
 from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status
-from gputrain.backends.local import offers, request as orders, status
+from gputrain.backends.local import folder, offers, request as orders, status
 from gputrain.code import resolve
 from gputrain.entrypoint import host
 from gputrain.errors import GputrainError, RequestError, SpecError, TransientError
 from gputrain.fields import Field, read_whole
 from gputrain.jobstore import Attempt, FolderStore, JobRecord, JobRef, Launch
 from gputrain.jobstore.folder import explained, folder_path, make_private, usual_root
-from gputrain.keeper import folder
 from gputrain.lifecycle import State
 from gputrain.planning import Candidate, Fact, Supply, Verdict
 from gputrain.spec import TrainingSpec

@@ -19,12 +19,13 @@ from typing import Any, NoReturn
 
 from gputrain.backends.agent_reports import of_agents
 from gputrain.backends.base import LAYOUT, Bundle
+from gputrain.backends.local import folder
 from gputrain.backends.local.offers import unmet
 from gputrain.entrypoint import contract, host
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.fields import invalid
 from gputrain.jobstore.folder import ELSEWHERE, make_private
-from gputrain.keeper import folder, packages
+from gputrain.keeper import packages
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 

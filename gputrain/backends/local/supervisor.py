@@ -15,10 +15,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from gputrain.backends.local import folder
 from gputrain.entrypoint import contract, host, processes
 from gputrain.entrypoint.contract import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
 from gputrain.entrypoint.peers import Folder
-from gputrain.keeper import folder
 from gputrain.keeper.keeper import TICK_S, Keeper, Rules, Site
 
 KILL_MARGIN_S = 5.0

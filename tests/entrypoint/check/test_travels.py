@@ -25,7 +25,7 @@ SOURCES = [
     *sorted((PACKAGE / "ddp").glob("*.py")),
     *sorted((PACKAGE / "keeper").glob("*.py")),
 ]
-STAYS = {PACKAGE / name for name in ("entrypoint/zipapp.py", "keeper/folder.py")}
+STAYS = {PACKAGE / "entrypoint/zipapp.py"}  # of use on the client's machine only
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
 OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 9]
 

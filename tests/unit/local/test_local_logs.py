@@ -6,9 +6,8 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gputrain.backends.local import status as states
+from gputrain.backends.local import folder, status as states
 from gputrain.entrypoint.logs import timestamp
-from gputrain.keeper import folder
 from tests.each import each
 
 ATTEMPT = "a1"

@@ -6,9 +6,8 @@ import shutil
 import pytest
 
 from gputrain.backends.agent_reports import read_result, silence
-from gputrain.backends.local import status as states
+from gputrain.backends.local import folder, status as states
 from gputrain.entrypoint import contract
-from gputrain.keeper import folder
 from tests.each import each
 
 
