@@ -535,7 +535,7 @@ def _job_of_uri(uri: str, settings: Settings) -> Job:
     """With the backends that are set up, where the job is theirs; else with those that its record names."""
     from gputrain.errors import SpecError
     from gputrain.jobstore import JobRef
-    from gputrain.trainer.attach import by_name
+    from gputrain.trainer.jobs import by_name
 
     JobRef.parse(uri)
     with suppress(SpecError):

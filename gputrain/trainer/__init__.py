@@ -1,7 +1,6 @@
 """`Trainer`: from a spec to a running job, on every backend."""
 
-from gputrain.trainer.attach import attach
-from gputrain.trainer.jobs import JobList
+from gputrain.trainer.jobs import JobList, attach
 from gputrain.trainer.plan import Plan
 from gputrain.trainer.trainer import Trainer
 

@@ -1,32 +1,95 @@
-"""What exists: the jobs of a trainer, their changes, and machines without a living job."""
+"""A job by its name, in any process; a trainer's jobs and their changes; machines without a living job."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
+from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, TypeVar
 
+from gputrain.backends import registry
 from gputrain.backends.base import Backend, Machine
 from gputrain.concurrency import gather
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import AccessError, GputrainError, TransientError
-from gputrain.fields import Field, check, instance, is_text, many, one_of, read_whole, words
+from gputrain.fields import Errors, Field, check, instance, is_text, many, one_of, read_whole, words
+from gputrain.google import GoogleClient
+from gputrain.google.endpoints import asked_for
+from gputrain.google.storage import BucketPrefix
 from gputrain.job import Job, JobEvent
 from gputrain.job.watcher import Listener
-from gputrain.jobstore import JobStore
+from gputrain.jobstore import BucketStore, DocumentStore, FolderStore, JobRef, JobStore
+from gputrain.jobstore.folder import usual_root
 from gputrain.lifecycle import State
-from gputrain.orchestration.look import Found, look_many
+from gputrain.orchestration.look import Context, Found, look_many, lost
 from gputrain.spec.duration import Moment, parse_moment
 from gputrain.trainer.planner import Planner
 
 A = TypeVar("A")
 T = TypeVar("T")
 log = logging.getLogger("gputrain")
+A_BACKEND = "a backend, not its name or its class"
+BACKEND_FIX = "Local(), or VertexAI(project=...); one of your own: docs/howto/write-a-backend.md"
 LIST_S = 20.0
 """Seconds between two lists of a feed, which find what other processes have submitted."""
+
+
+def attach(uri: str, *, backend: Backend | None = None) -> Job:
+    """Get a job by its name, in any process, on any day.
+
+    Args:
+        uri: the job's ``uri``: ``gputrain://PROJECT/BUCKET/NAME``, or ``gputrain://local/NAME``.
+        backend: the backend to use, where it needs credentials of its own; made from the uri unless given.
+
+    Raises:
+        SpecError: the uri names no job, or its backend is not installed; the error says what to install.
+        JobLostError: the job cannot be found.
+    """
+    job = by_name(uri, backend)
+    job.refresh()
+    return job
+
+
+def by_name(uri: str, backend: Backend | None = None, **arguments: Any) -> Job:
+    """The job of a name, not looked at yet.
+
+    Args:
+        uri, backend: as of `attach`.
+        arguments: of the backend's constructor, which no name holds; those it does not take are left out.
+    """
+    ref, errors = JobRef.parse(uri), Errors("attach(...)")
+    errors.check(backend is None or isinstance(backend, Backend), "backend", backend, A_BACKEND, BACKEND_FIX)
+    errors.raise_if_any()
+    return Job(ref, partial(_context_of, ref, backend, arguments), named=by_name)
+
+
+def _context_of(ref: JobRef, backend: Backend | None, arguments: Mapping[str, Any]) -> Context:
+    backends = _backends_of(ref, arguments) if backend is None else {backend.name: backend}
+    planner = Planner(backends, lambda: datetime.now(timezone.utc), time.sleep, by_name)
+    return planner.context(planner.store_of(ref))
+
+
+def _backends_of(ref: JobRef, arguments: Mapping[str, Any]) -> dict[str, Backend]:
+    """The backends that a job was submitted to, made from its name and its record."""
+    documents: DocumentStore = FolderStore(Path(ref.home) if ref.home else usual_root())
+    if ref.project:
+        asked = asked_for(arguments.get("endpoints"), arguments.get("credentials"))
+        bucket = BucketPrefix.parse(f"gs://{ref.home}")
+        documents = BucketStore(GoogleClient(project=ref.project, **asked), bucket)
+    stored = JobStore(documents).read(ref.name)
+    if stored is None:
+        raise lost(JobStore(documents), ref.name)
+    names = dict.fromkeys(one.backend for one in stored.record.options)
+    kinds = {name: registry.find(name) for name in names}
+    return {
+        name: kind.for_job(ref, stored.record, **registry.accepted(kind, arguments))
+        for name, kind in kinds.items()
+    }
 
 
 class JobList(TableDisplay, list[Job]):

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from gputrain.backends import registry
 from gputrain.backends.base import Backend, Machine
 from gputrain.display.live import ProgressWord, display_mode
 from gputrain.errors import AccessError, GputrainError
 from gputrain.experiments import Experiment
 from gputrain.experiments.experiment import map_points, resume
-from gputrain.fields import ARGUMENTS, Field, check, invalid, read_whole, text
+from gputrain.fields import ARGUMENTS, Errors, Field, check, invalid, read_whole, text
 from gputrain.google import MissingError
 from gputrain.job import Job, Result
 from gputrain.job.watcher import Listener, StopEvent
@@ -23,13 +24,15 @@ from gputrain.quota import Quotas
 from gputrain.spec import Image
 from gputrain.spec.entry import Entry, document_fields, make_spec
 from gputrain.spec.types import FilePath, Model, PointFields, SpecFields
-from gputrain.trainer.attach import by_name, chosen
 from gputrain.trainer.doctor import check_build, read as read_quotas
 from gputrain.trainer.images import built, named
 from gputrain.trainer.jobs import (
+    A_BACKEND,
+    BACKEND_FIX,
     JobFeed,
     JobList,
     Orphans,
+    by_name,
     clean_up,
     left_out,
     listed,
@@ -50,8 +53,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("gputrain")
 
 
+def _chosen(backends: object) -> dict[str, Backend]:
+    """A trainer's backends by name, in the order given; this machine where it is None.
+
+    Raises:
+        SpecError: with everything that is no backend, or that there is none, or two of a kind.
+    """
+    given = registry.find("local")() if backends is None else backends
+    listed = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    errors = Errors("Trainer(...)")
+    for one in listed:
+        errors.check(isinstance(one, Backend), "backends", one, A_BACKEND, BACKEND_FIX)
+    named = {one.name: one for one in listed if isinstance(one, Backend)}
+    if errors.is_clean("backends"):
+        is_each_once = bool(listed) and len(named) == len(listed)
+        errors.check(is_each_once, "backends", list(named), "one or more, each kind once", "Trainer()")
+    errors.raise_if_any()
+    return named
+
+
 _MADE_OF = {
-    "backends": Field(chosen, "one or more, each kind once", "Trainer()", is_needed=True),
+    "backends": Field(_chosen, "one or more, each kind once", "Trainer()", is_needed=True),
     **{name: ARGUMENTS[name] for name in ("now", "sleep")},
 }
 _NAMED = {"name": Field(text, "the name of an experiment", "name='scan'", is_needed=True)}
