@@ -106,7 +106,7 @@ def by_hand(cloud: gputrain_emulator.Cloud, python: str = "python3") -> float:
 
 
 def notice() -> float:
-    """Seconds from Google's notice that a Spot VM goes to SIGTERM at the last rank of the gang."""
+    """Seconds from Google's notice that a Spot VM goes to SIGTERM at the last rank of all."""
     with live() as cloud:
         job = submit(cloud, NOTICED, num_nodes=2, provisioning_model="spot")
         ready = 0

@@ -1,4 +1,4 @@
-"""A plan from facts that are at hand, and the ladder that climbs it."""
+"""A plan from facts that are at hand, and the failover over it."""
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -45,12 +45,12 @@ def planned(supply: Supply) -> tuple[object, ...]:
     return found.candidates
 
 
-def climbed(ladder: Failover, steps: int) -> None:
+def tried(failover: Failover, steps: int) -> None:
     """So many places that have no room, one after the other."""
     for _ in range(steps):
-        step = ladder.step(NOW)
+        step = failover.step(NOW)
         assert isinstance(step, Candidate)
-        ladder = ladder.after(refused(step, CapacityError("full"), NOW))
+        failover = failover.after(refused(step, CapacityError("full"), NOW))
 
 
 def of_a_trainer() -> tuple[Spread, int]:
@@ -81,6 +81,6 @@ def measure() -> Iterator[Measure]:
     what = f"trainer.plan() on both backends, the {regions} regions that sell GPUs, facts cached"
     yield cached.measure(what, target=50, unit="ms")
 
-    ladder = Failover(candidates=found)
-    step = Spread.of_times([timed_s(lambda: climbed(ladder, 20)) / 20 for _ in range(5)], per=1e-3)
-    yield step.measure(f"one step of a ladder of {len(found):,} candidates", target=50, unit="ms")
+    failover = Failover(candidates=found)
+    step = Spread.of_times([timed_s(lambda: tried(failover, 20)) / 20 for _ in range(5)], per=1e-3)
+    yield step.measure(f"one step of a failover of {len(found):,} candidates", target=50, unit="ms")

@@ -178,7 +178,7 @@ class Backend(ABC):
     """How long a launch of which nothing can be seen may still be on its way, in seconds."""
     restarts_itself = False
     """The platform starts an interrupted attempt again by itself."""
-    trial = ""
+    emulator = ""
     """The address of the emulator that stands for the platform; empty: it is the platform itself."""
     settings: Mapping[str, str] = MappingProxyType({})
     """What jobs are and may do by its settings: another process reconciles only under the same ones."""

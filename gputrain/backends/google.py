@@ -26,7 +26,7 @@ from gputrain.fields import Errors, Field, function, invalid, matching, named
 from gputrain.google import GoogleClient, Objects, endpoints
 from gputrain.google.cache import Found, Pace
 from gputrain.google.compute_lists import check_fit, find_reservations
-from gputrain.google.endpoints import asked_for, emulator_of, on_trial
+from gputrain.google.endpoints import asked_for, emulator_of, on_emulator
 from gputrain.google.storage import BucketPrefix, Progress, check_bucket, owner_id, upload
 from gputrain.images import ImageBuilder, ImageRepository
 from gputrain.jobstore import BucketStore, JobRecord, JobRef
@@ -218,7 +218,7 @@ class GoogleBackend(Backend, Generic[S]):
             **self._quota_options,
         )
         self._turns = Pace(each_s=LOGS_S, few=FEW, now=access.now)
-        self.trial = emulator_of(access.endpoints)
+        self.emulator = emulator_of(access.endpoints)
         store = settings.project and settings.bucket
         if isinstance(store, BucketPrefix):
             self.documents = BucketStore(access, store)
@@ -227,7 +227,7 @@ class GoogleBackend(Backend, Generic[S]):
 
     def __repr__(self) -> str:
         project, regions = self._settings.project, list(self._settings.regions)
-        return f"{type(self).__name__}(project={project!r}, regions={regions!r}){on_trial(self.trial)}"
+        return f"{type(self).__name__}(project={project!r}, regions={regions!r}){on_emulator(self.emulator)}"
 
     @classmethod
     def for_job(cls, ref: JobRef, record: JobRecord, **arguments: Any) -> Self:

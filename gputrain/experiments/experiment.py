@@ -29,7 +29,7 @@ from gputrain.experiments.record import (
 )
 from gputrain.experiments.runner import Runner, concurrency_limit, log
 from gputrain.fields import Errors, Field, matching, number, read_whole, whole
-from gputrain.google.endpoints import on_trial
+from gputrain.google.endpoints import on_emulator
 from gputrain.job import Job, Result
 from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
 from gputrain.jobstore import DocumentStore, read_spec, spec_of
@@ -320,7 +320,7 @@ class Experiment(Comparison):
         self._runner.close()
 
     def __repr__(self) -> str:
-        where = next((on_trial(job.trial) for job in self.jobs), "")
+        where = next((on_emulator(job.emulator) for job in self.jobs), "")
         return f"<Experiment {self.name} {self.caption}{where}>"
 
 

@@ -178,6 +178,6 @@ def emulator_of(endpoints: Any) -> str:
     return address.rstrip("/") if leads_here(address) else ""
 
 
-def on_trial(address: str) -> str:
+def on_emulator(address: str) -> str:
     """A word for what shows jobs of an emulator; nothing where there is none."""
     return f" (emulator: {address})" if address else ""

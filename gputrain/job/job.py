@@ -26,7 +26,7 @@ from gputrain.display.live import ProgressWord, Status as ShownStatus, choose, j
 from gputrain.display.table import Table, TableDisplay
 from gputrain.errors import GputrainError, JobFailedError, JobTimeoutError, RequestError, TransientError
 from gputrain.fields import Field, invalid, read_whole, whole, word
-from gputrain.google.endpoints import on_trial
+from gputrain.google.endpoints import on_emulator
 from gputrain.job.files import JobFiles
 from gputrain.job.logs import JobLog, LineFilter, pattern, without_cause
 from gputrain.job.result import Result, ended
@@ -259,9 +259,9 @@ class Job(TableDisplay):
         return JobFiles(uri=uri, backend=backend)
 
     @property
-    def trial(self) -> str:
+    def emulator(self) -> str:
         """The address of the emulator that runs it; empty: none does."""
-        return self._context.trial
+        return self._context.emulator
 
     @property
     def duration(self) -> timedelta | None:
@@ -327,7 +327,7 @@ class Job(TableDisplay):
             "checkpoints": self.checkpoints.uri,
         }
         shown = [(name, text) for name, text in rows.items() if text]
-        return Table(title=f"Job {self.id}{on_trial(self.trial)}", columns=("", " "), rows=shown)
+        return Table(title=f"Job {self.id}{on_emulator(self.emulator)}", columns=("", " "), rows=shown)
 
     def refresh(self) -> Status:
         """Look at the job once; what was seen, with the job's state, which is None where it is not known.
@@ -664,8 +664,8 @@ class Job(TableDisplay):
 
     def __repr__(self) -> str:
         known = self._context_or_opener
-        trial = on_trial(known.trial) if isinstance(known, Context) else ""
-        return f"<Job {self.uri} {self._state.value}{trial}>"
+        emulator = on_emulator(known.emulator) if isinstance(known, Context) else ""
+        return f"<Job {self.uri} {self._state.value}{emulator}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._named, (self.uri,), self._state

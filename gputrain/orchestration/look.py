@@ -53,7 +53,7 @@ class Context:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     memory: Memory = attrs.field(factory=Memory)
-    trial: str = ""
+    emulator: str = ""
     """The address of the emulator that stands for Google; empty: none does."""
 
     def waited_s(self, record: JobRecord) -> float:

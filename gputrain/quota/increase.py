@@ -139,7 +139,7 @@ def request_increase(
         dry_run: look only.
         project: whose quota; known from a status or a reading, to be named with an error.
         credentials: google.auth credentials; this environment's default ones unless given.
-        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial.
+        endpoints: where Google's APIs are; `gputrain.emulator`'s, to try things.
 
     Raises:
         SpecError: with all faults of the arguments.

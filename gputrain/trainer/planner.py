@@ -139,11 +139,11 @@ class Planner:
     def context(self, store: JobStore, code: Code | None = None) -> Context:
         """How the jobs of a store are launched and inspected."""
         code = code or Code(self.backends)
-        trials = [one.trial for one in self.backends.values() if one.trial and store is self._bucket]
+        emulators = [one.emulator for one in self.backends.values() if one.emulator and store is self._bucket]
         return Context(
             jobs=store, backends=self.backends, code=code, refresh=self._refresh, now=self.now,
             candidates_left=lambda record: self._candidates_left(record, code), sleep=self._sleep,
-            memory=self._memory, trial=trials[0] if trials else "",
+            memory=self._memory, emulator=emulators[0] if emulators else "",
         )  # fmt: skip
 
     def job(self, job_id: str, context: Context) -> Job:
@@ -165,8 +165,8 @@ class Planner:
             folder = self.backends[found.candidates[0].backend].job_folder("JOB")
             outputs = f"{folder}/{LAYOUT['output_dir']}" if folder else ""
         notes = [
-            f"Using the emulator at {trial}; gcloud itself still talks to Google"
-            for trial in sorted({one.trial for one in self.backends.values()} - {""})
+            f"Using the emulator at {emulator}; gcloud itself still talks to Google"
+            for emulator in sorted({one.emulator for one in self.backends.values()} - {""})
         ]
         notes += [*dict.fromkeys(unknown_regions(supplies)), *code.warnings]
         notes += [

@@ -63,7 +63,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         network_tags: put on the VMs, for firewall rules that exist.
         capacity_advice: ask Google how likely Spot and Flex-start VMs are available, when planning.
         poll_s: seconds between two looks at a job.
-        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial. Without them, an emulator's
+        endpoints: where Google's APIs are; `gputrain.emulator`'s, to try things. Without them, an emulator's
             where ``$GPUTRAIN_ENDPOINT`` names one, and then without credentials.
         credentials: google.auth credentials; this environment's default ones unless given.
         progress: called with the bytes of code sent so far and the total.

@@ -81,7 +81,7 @@ class VmReport:
 
 
 @attrs.frozen(kw_only=True)
-class GangVerdict:
+class Ending:
     """Why an attempt ended."""
 
     cause: Cause | None = None
@@ -90,7 +90,7 @@ class GangVerdict:
     failure: Failure | None = None
 
 
-def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> GangVerdict:
+def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Ending:
     """Why a job whose VMs are over ended.
 
     Args:
@@ -100,33 +100,33 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
     """
     results = [node.agent.result for node in nodes]
     if results[0].get(contract.R_STATE) == contract.STATE_DONE:
-        return GangVerdict()
+        return Ending()
     of_ranks, failed_at = first_cause(results), None
-    blamed = GangVerdict(cause=causes.of(of_ranks.kind if of_ranks else ""), failure=of_ranks)
+    blamed = Ending(cause=causes.of(of_ranks.kind if of_ranks else ""), failure=of_ranks)
     if of_ranks is not None and causes.of(of_ranks.kind).fault is Blame.USER:
         failed_at = min((seconds_of(one.get(contract.R_ENDED_AT)) for one in results if one), default=0.0)
     events = sorted(_events(nodes, account), key=lambda event: event[0])
     if failed_at is not None and not any(at < failed_at for at, _, _ in events):
         return blamed
     if is_cancelled:
-        return GangVerdict(cause=causes.CANCELLED, failure=_said(causes.CANCELLED, nodes[0]))
+        return Ending(cause=causes.CANCELLED, failure=_said(causes.CANCELLED, nodes[0]))
     traceless = [node for node in nodes if node.is_traceless]
     for _, cause, node in events:
         if cause is causes.STOPPED_BY_PERSON and traceless and node not in traceless:
             break  # the rest of the VMs were deleted after a VM had vanished
         failure = _said(cause, node)
-        return GangVerdict(cause=cause, detail=_detail(cause, node), failure=failure)
+        return Ending(cause=cause, detail=_detail(cause, node), failure=failure)
     if failed_at is not None:
         return blamed
     if all(one.get(contract.R_STATE) == contract.STATE_STOPPED for one in results):
         by_itself = Failure(kind=causes.STOPPED.kind, message=asked_by(results), exit_code=contract.STOPPED)
-        return GangVerdict(cause=causes.STOPPED, failure=of_ranks or by_itself)
+        return Ending(cause=causes.STOPPED, failure=of_ranks or by_itself)
     gone = next((node for node in (*traceless, *nodes) if not node.agent.is_over), nodes[0])
     was_mute = not gone.agent.is_over and any(
         one.get("operationType") == "delete" and one.get("user") == account for one in gone.operations
     )
     failure, detail = _said(causes.VANISHED, gone), _MUTE if was_mute else ""
-    return GangVerdict(cause=causes.VANISHED, detail=detail, failure=failure)
+    return Ending(cause=causes.VANISHED, detail=detail, failure=failure)
 
 
 def has_ended_in_order(node: VmReport) -> bool:

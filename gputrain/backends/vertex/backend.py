@@ -50,7 +50,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         enable_web_access: let people open a terminal in running containers, from the job's page.
         nfs_mounts: shares that containers see; they need a network.
         experiment, experiment_run: full names of the contexts that the job is filed under.
-        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial. Without them, an emulator's
+        endpoints: where Google's APIs are; `gputrain.emulator`'s, to try things. Without them, an emulator's
             where ``$GPUTRAIN_ENDPOINT`` names one, and then without credentials.
         credentials: google.auth credentials; this environment's default ones unless given.
         progress: called with the bytes of code sent so far and the total.

@@ -62,7 +62,7 @@ def test_a_backend_that_can_run_a_job_is_asked_of_its_places(world, script):
 
 def test_a_plan_says_which_of_its_clouds_are_emulated(world, script):
     real, emulated, local = Place("compute", world), Place("vertex", world), Place("slurm", world)
-    real.trial, emulated.trial = "", "http://127.0.0.1:1"
+    real.emulator, emulated.emulator = "", "http://127.0.0.1:1"
     assert world.trainer(real, local).plan(script, **L4).notes == ()
     (note,) = world.trainer(real, emulated, local).plan(script, **L4).notes
     assert note.startswith("Using the emulator at http://127.0.0.1:1")
