@@ -123,7 +123,7 @@ _LOOK_EVERY_S = 15.0
 
 
 class Silence:
-    """How long the node has been silent, and whether that is too long. Without a timeout, never.
+    """How long the node has been silent in a run, and whether that is too long. Without a timeout, never.
 
     A machine's time may be set while the job runs, or be another's where the folder is: of the ranks' beat it
     matters when it changed, by the steady clock, and not what it says.
@@ -134,11 +134,7 @@ class Silence:
         self._every_s = _LOOK_EVERY_S if timeout is None else timeout / _LOOKS
         self._logs = logs
         self.is_quiet = False
-        self._look_at = float("inf")
         self._beat = self._beat_at = 0.0
-
-    def begin(self) -> None:
-        self.is_quiet = False
         self._logs.heard_at = time.monotonic()
         self._look_at = self._logs.heard_at + self._every_s
 

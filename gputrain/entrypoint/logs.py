@@ -36,9 +36,13 @@ _TRACEBACK = b"Traceback (most recent call last):"
 
 
 class LogForwarder:
-    """Everything that the agent writes to stdout goes through here, in whole lines."""
+    """Everything that the agent writes to stdout goes through here, in whole lines.
 
-    def __init__(self, log_format: str, log_dir: str, node_rank: int) -> None:
+    Args:
+        on_end: is called in the forwarder's thread when a rank's streams have ended.
+    """
+
+    def __init__(self, log_format: str, log_dir: str, node_rank: int, on_end: Callable[[], Any]) -> None:
         self._is_json = log_format == "json"
         self._log_dir = log_dir
         self._node_rank = node_rank
@@ -53,7 +57,7 @@ class LogForwarder:
         self._open_streams: dict[int, int] = {}
         self._files: dict[int, BinaryIO | None] = {}
         self._last_lines: dict[int, collections.deque[str]] = {}
-        self._on_end: Callable[[], Any] = lambda: None
+        self._on_end = on_end
         self._finishing = False
         self.lost_lines = 0
         """Lines that a full disk or a gone reader did not take."""
@@ -70,10 +74,6 @@ class LogForwarder:
             os.set_blocking(fd, False)
             self._new_streams.append(_Stream(rank, fd, is_stderr))
         self._nudge()
-
-    def call_when_a_rank_falls_silent(self, call: Callable[[], Any]) -> None:
-        """Call this, in the forwarder's thread, when a rank's streams have ended."""
-        self._on_end = call
 
     def is_silent(self, rank: int) -> bool:
         """Whether everything the rank wrote has been read and both its streams have ended."""

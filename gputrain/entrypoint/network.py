@@ -95,13 +95,10 @@ _NCCL_USES = re.compile(rb"NCCL INFO (?:Using network|Assigned NET plugin) ([A-Z
 
 
 class NetWatch:
-    """Looks for the network that NCCL took. `say` takes a message, and how severe it is."""
+    """Looks for the network that NCCL took in a run. `say` takes a message, and how severe it is."""
 
-    def __init__(self, planned: str, node_rank: int, say: Callable[..., None]) -> None:
+    def __init__(self, planned: str, node_rank: int, num_nodes: int, say: Callable[..., None]) -> None:
         self._planned, self._is_first, self._say = planned, node_rank == 0, say
-        self._due = float("inf")
-
-    def begin(self, num_nodes: int) -> None:
         self._due = time.monotonic() + NET_EVERY_S if num_nodes > 1 else float("inf")
 
     def look(self, folder: str, *, is_last: bool = False) -> None:
@@ -136,16 +133,13 @@ class Meeting:
     """Looks, on node 0, whether ranks that use torch have met, and says once that they have not.
 
     A script that knows nothing of process groups trains the same model on each rank. Rank 0 listens at
-    MASTER_PORT once it has joined one; only on Linux can others see that.
+    MASTER_PORT once it has joined one; only on Linux can others see that. A rank that is alone meets nobody.
     """
 
-    def __init__(self, say: Callable[..., None]) -> None:
-        self._say = say
-        self._due, self._began, self._world, self._port, self._uses_torch = float("inf"), 0.0, 1, 0, False
-
-    def begin(self, world: int, port: int) -> None:
-        self._world, self._port, self._began = world, port, time.monotonic()
-        self._due = self._began + MEET_EVERY_S
+    def __init__(self, world: int, port: int, say: Callable[..., None]) -> None:
+        self._world, self._port, self._say = world, port, say
+        self._began, self._uses_torch = time.monotonic(), False
+        self._due = self._began + MEET_EVERY_S if world > 1 else float("inf")
 
     def look(self, pids: Sequence[int], *, is_last: bool = False) -> None:
         """Look again, and say it after a minute, or at the end."""

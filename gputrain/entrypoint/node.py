@@ -55,14 +55,9 @@ class Node:
         self._started_at = time.time()
         self._notices: list[str] = []
         self._interrupts = 0
-        self._logs = LogForwarder(options.log_format, options.log_dir, self._rank)
+        self._logs = LogForwarder(options.log_format, options.log_dir, self._rank, processes.wake)
         apart = (options.output_dir, options.checkpoint_dir, options.log_dir, options.result_dir)
         self._outputs = result.Outputs(options.code_dir or os.getcwd(), apart)
-        self._telemetry = Telemetry(self._rank, self._logs.write)
-        self._net = NetWatch(options.nccl_net, self._rank, self._logs.say)
-        self._meeting = Meeting(self._logs.say)
-        self._gpu_check = GpuCheck()
-        self._silence = Silence(options.hang_timeout, self._logs)
         self._silent_s: float | None = None
         self._requests = stacks.Requests(options.result_dir, self._rank)
         nproc = options.nproc_per_node or self._cluster.nproc or host.gpu_count(os.environ) or 1
@@ -125,7 +120,6 @@ class Node:
         advice = host.shared_memory_advice()
         if advice:
             self._logs.say(advice, "WARNING")
-        self._logs.call_when_a_rank_falls_silent(processes.wake)
         self._peers.begin()
 
     def _turn(self) -> None:
@@ -163,21 +157,23 @@ class Node:
             return
         nodes = go["nodes"]
         place = launcher.NodePlace(self._rank, nodes)
+        options, say = self._options, self._logs.say
         self._workers.start(place)
-        if launcher.processes_on_node(self._options) and self._rank == 0 and place.world_size > 1:
-            self._meeting.begin(place.world_size, place.ports[0])
-        if self._options.target.kind != "program":
+        meet = launcher.processes_on_node(options) and self._rank == 0
+        self._meeting = Meeting(place.world_size if meet else 1, place.ports[0], say)
+        self._gpu_check = GpuCheck()
+        if options.target.kind != "program":
             self._gpu_check.begin(self._workers.environ)
-        self._silence.begin()
-        self._telemetry.begin(os.environ)
-        self._net.begin(len(nodes))
+        self._silence = Silence(options.hang_timeout, self._logs)
+        self._telemetry: Telemetry = Telemetry(self._rank, self._logs.write, os.environ)
+        self._net = NetWatch(options.nccl_net, self._rank, len(nodes), say)
 
     def _note_end(self, rank: Rank, cause: Document | None) -> None:
         """Take in the end of a rank; before a failure it is asked whether the machine has failed."""
         if rank.asked_to == "abort":
             return
         at = time.time() - (time.monotonic() - rank.ended_at)
-        if cause and rank.exit_code:
+        if cause and rank.exit_code and rank.pid:
             self._note_fault(self._telemetry.fault_now())
         if cause:
             cause.update(traceback=stacks.as_sent(cause[contract.C_TRACEBACK] or "", self._options) or None)
@@ -352,9 +348,10 @@ class Node:
     def _leave(self) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
         try:
-            self._telemetry.end()
-            self._net.look(self._workers.folder, is_last=True)
-            self._meeting.look((), is_last=True)
+            if self._workers.ranks:
+                self._telemetry.end()
+                self._net.look(self._workers.folder, is_last=True)
+                self._meeting.look((), is_last=True)
             self._workers.close()
             self._report_outputs()
         except Exception as error:  # noqa: BLE001  # no fault of an end takes the ranks' result

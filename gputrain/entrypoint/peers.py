@@ -176,7 +176,6 @@ class Peers:
         self._wake, self._say = wake, say
         self._hellos: dict[int, Document] = {}
         self._seen: dict[str, float] = {}
-        self._leads: Document | None = None
         self._due: dict[str, Document] = {}
         self._is_quiet = False
         self._limit_s = silence_limit_s(options.hang_timeout)
@@ -308,7 +307,7 @@ class Peers:
             self._hellos[int(name.rpartition("-")[2])] = self._directory.get(name) or {}
         self._hellos[0] = self._hello
         count = self._cluster.num_nodes
-        for rank, hello in self._hellos.items() if self._leads is None else ():
+        for rank, hello in self._hellos.items() if self.go is None else ():
             if written[f"hello-{rank}"] < written["hello-0"]:
                 continue  # it may be of an earlier run
             if "end" in hello:
@@ -319,14 +318,14 @@ class Peers:
         missing = [rank for rank in range(count) if "boot" not in self._hellos.get(rank, {})]
         if missing:
             self._note(missing)
-            return self._leads
-        if self._leads and _boots(self._leads) == [self._hellos[rank]["boot"] for rank in range(count)]:
-            return self._leads
-        return self._leads if self._has_dead() else self._write_go()
+            return self.go
+        if self.go and _boots(self.go) == [self._hellos[rank]["boot"] for rank in range(count)]:
+            return self.go
+        return self.go if self._has_dead() else self._write_go()
 
     def _note(self, missing: list[int]) -> None:
         now = time.monotonic()
-        if now >= self._note_at and self._leads is None:
+        if now >= self._note_at and self.go is None:
             self._note_at = now + NOTE_EVERY_S
             names = ", ".join(map(self._cluster.name_of, missing))
             self._say(f"waiting for {names}, {now - self._began:.0f} s so far")
@@ -343,7 +342,7 @@ class Peers:
         )
 
     def _write_go(self, end: Document | None = None) -> Document:
-        before = self._leads or self._directory.get("go") or {}
+        before = self.go or self._directory.get("go") or {}
         nodes = [self._hellos.get(rank) for rank in range(self._cluster.num_nodes)]
         go: Document = {"run": before.get("run", 0) + 1, "nodes": nodes}
         if end:
@@ -351,7 +350,6 @@ class Peers:
         else:
             go["nodes"] = [self._endpoint(), *nodes[1:]]
         self._directory.put("go", go)
-        self._leads = go
         return go
 
     def _endpoint(self) -> Document:

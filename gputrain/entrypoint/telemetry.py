@@ -57,25 +57,21 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Telemetry:
-    """Samples while ranks run. `write` takes a line of the agent's own."""
+    """Samples while the ranks of a run do. `write` takes a line of the agent's own."""
 
-    def __init__(self, node_rank: int, write: Callable[[bytes], None], every_s: int = EVERY_S) -> None:
-        self._node_rank = node_rank
-        self._write = write
-        self._every_s = every_s
-        self._gpus: GpuWatch | None = None
-        self._look_at = float("inf")
-        self._sampled_at = self._cpu_s = self._busy_s = self._gpu_s = 0.0
-
-    def begin(self, environ: Mapping[str, str]) -> None:
-        self._gpus = GpuWatch(environ, self._every_s)
+    def __init__(
+        self, node_rank: int, write: Callable[[bytes], None], env: Mapping[str, str], every_s: int = EVERY_S
+    ) -> None:
+        self._node_rank, self._write, self._every_s = node_rank, write, every_s
+        self._gpus = GpuWatch(env, every_s)
+        self._cpu_s = self._busy_s = self._gpu_s = 0.0
         self._sampled_at = time.monotonic()
-        self._look_at = self._sampled_at + self._every_s
+        self._look_at = self._sampled_at + every_s
 
     def look(self, sessions: Sequence[int]) -> str:
         """Write the line that is due, of these sessions; why the machine is at fault, if so."""
         now = time.monotonic()
-        if self._gpus is None or now < self._look_at:
+        if now < self._look_at:
             return ""
         self._look_at = now + self._every_s
         sample = json.dumps(self._sample(now, sessions, list(self._gpus.latest.values())))
@@ -83,12 +79,10 @@ class Telemetry:
         return self._gpus.fault()
 
     def fault_now(self) -> str:
-        return "" if self._gpus is None else self._gpus.fault_now()
+        return self._gpus.fault_now()
 
     def end(self) -> None:
-        self._look_at = float("inf")
-        if self._gpus is not None:
-            self._gpus.close()
+        self._gpus.close()
 
     def _sample(
         self, now: float, sessions: Sequence[int], gpus: Sequence[Mapping[str, float]]
@@ -226,7 +220,7 @@ if torch.version.cuda and not torch.cuda.is_available():
 
 
 class GpuCheck:
-    """Asks torch once in each run, in a process beside the ranks, whether it sees the machine's GPUs.
+    """Asks torch once in a run, in a process beside the ranks, whether it sees the machine's GPUs.
 
     Where it does not, it trains on the CPU while they are paid for.
     """
@@ -236,7 +230,6 @@ class GpuCheck:
 
     def begin(self, environ: Mapping[str, str]) -> None:
         """Ask in the ranks' environment, if this node has GPUs."""
-        self._why = ""
         if count := host.gpu_count(environ):
             threading.Thread(target=self._ask, args=(environ, count), daemon=True).start()
 

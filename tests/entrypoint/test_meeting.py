@@ -15,14 +15,13 @@ def said(monkeypatch):
     now, lines = [0.0], []
     monkeypatch.setattr(network.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(network.host, "uses_torch", lambda _pid: True)
-    looks = network.Meeting(lambda text, _severity: lines.append(text))
+    looks = network.Meeting(2, PORT, lambda text, _severity: lines.append(text))
 
     def at(second, **how):
         now[0] = second
         looks.look([1], **how)
         return lines
 
-    looks.begin(2, PORT)
     return at
 
 

@@ -240,8 +240,7 @@ def test_nccl_says_its_network_in_words_that_are_read(tmp_path, figure):
     told = subprocess.check_output([sys.executable, "-c", INITS], env=environ, text=True)
     figure("versions", told.strip())
     said = []
-    watch = network.NetWatch("", 0, lambda text, *_: said.append(text))
-    watch.begin(num_nodes=2)
+    watch = network.NetWatch("", 0, 2, lambda text, *_: said.append(text))
     watch.look(str(tmp_path), is_last=True)
     assert said == ["NCCL talks to other nodes by Socket"], [
         path.read_text()[:4000] for path in tmp_path.glob("nccl-*")

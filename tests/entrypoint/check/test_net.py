@@ -54,8 +54,7 @@ def test_whoever_asks_nccl_for_its_output_gets_it(cluster, own):
 
 def test_the_version_of_a_plugin_is_no_other_plugin(tmp_path):
     heard = []
-    watch = network.NetWatch("GPUDirectTCPX", 0, lambda *said: heard.append(said))
-    watch.begin(2)
+    watch = network.NetWatch("GPUDirectTCPX", 0, 2, lambda *said: heard.append(said))
     watch.look(str(tmp_path), is_last=True)
     assert heard == []
     (tmp_path / "nccl-vm-7").write_bytes(b"vm:7:7 [0] NCCL INFO Using network GPUDirectTCPX_v7\n")

@@ -149,8 +149,7 @@ def test_a_line_tells_what_ranks_and_gpus_use(smi, monkeypatch, until):
     monkeypatch.setenv("PATH", smi(WELL, {**WELL, "utilization.gpu": 30}))
     written, told = [], MachineUse()
     with subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as rank:
-        telemetry = Telemetry(3, written.append, every_s=1)
-        telemetry.begin({})
+        telemetry = Telemetry(3, written.append, {}, every_s=1)
         while len(written) < 3:
             time.sleep(0.1)
             assert telemetry.look([rank.pid]) == ""
