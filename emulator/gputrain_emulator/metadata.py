@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -22,12 +22,12 @@ MISSING = object()
 class Account:
     """A service account that the machine runs as.
 
-    mint: an access token and its seconds of life, for the asked scopes (none: the account's own).
+    mint: an access token and its seconds of life, whatever scopes are asked for.
     """
 
     email: str
     scopes: tuple[str, ...]
-    mint: Callable[[Sequence[str]], tuple[str, int]]
+    mint: Callable[[], tuple[str, int]]
 
 
 @dataclass(kw_only=True)
@@ -150,7 +150,7 @@ def answer(
     if verb not in ("GET", "HEAD"):
         return _refusal(405, f"Method {verb} is not allowed here.")
     dynamic = re.fullmatch(r"instance/service-accounts/([^/]+)/(token|identity)", path)
-    return _account(metadata, query, *dynamic.groups()) if dynamic else _value(metadata, query, path)
+    return _account(metadata, *dynamic.groups()) if dynamic else _value(metadata, query, path)
 
 
 def _value(metadata: Metadata, query: Mapping[str, str], path: str) -> Answer:
@@ -177,13 +177,13 @@ def _value(metadata: Metadata, query: Mapping[str, str], path: str) -> Answer:
     return Answer(text=str(value), etag=etag(value))
 
 
-def _account(metadata: Metadata, query: Mapping[str, str], name: str, what: str) -> Answer:
+def _account(metadata: Metadata, name: str, what: str) -> Answer:
     account = metadata.account(name)
     if account is None:
         return _refusal(404, _NOWHERE)
     if what == "identity":
         return _refusal(501, "Identity tokens are not implemented by this emulator.")
-    token, seconds = account.mint([scope for scope in query.get("scopes", "").split(",") if scope])
+    token, seconds = account.mint()
     document = {"access_token": token, "expires_in": seconds, "token_type": "Bearer"}
     return Answer(text=json.dumps(document), kind="application/json")
 

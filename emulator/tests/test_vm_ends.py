@@ -6,7 +6,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import ZONE, Clients, P, flex, spot, vm
+from emulator.tests.compute import DEBIAN, ZONE, Clients, P, boot_disk, cpu_vm, flex, spot, vm
 from gputrain_emulator import Cloud
 
 
@@ -74,6 +74,11 @@ def test_a_stockout_names_the_zones_that_have_capacity(cloud: Cloud, clients: Cl
     assert info.metadatas["attachment"] == "nvidia-h100-80gb:8"
 
 
+OUTSIDE = compute_v1.NetworkInterface(access_configs=[compute_v1.AccessConfig()])
+LOCAL = compute_v1.AttachedDisk(
+    type_="SCRATCH", auto_delete=True,
+    initialize_params=compute_v1.AttachedDiskInitializeParams(disk_type=f"zones/{ZONE}/diskTypes/local-ssd"),
+)  # fmt: skip
 IN_REGION = "in region us-central1"
 QUOTAS = {
     "of all GPUs": ("GPUS_ALL_REGIONS", 7, "", vm(), "globally"),
@@ -81,6 +86,13 @@ QUOTAS = {
     "of a GPU in a region": ("NVIDIA_L4_GPUS", 1, "", vm(machine="g2-standard-24"), IN_REGION),
     "of Spot GPUs": (
         "PREEMPTIBLE_NVIDIA_L4_GPUS", 1, "", vm(machine="g2-standard-24", scheduling=spot()), IN_REGION,
+    ),
+    "of A2's CPUs": ("A2_CPUS", 11, "", vm(machine="a2-highgpu-1g"), IN_REGION),
+    "of addresses": ("IN_USE_ADDRESSES", 0, "", cpu_vm(network_interfaces=[OUTSIDE]), IN_REGION),
+    "of local SSDs": ("LOCAL_SSD_TOTAL_GB", 11, "", cpu_vm(disks=[boot_disk(DEBIAN), LOCAL]), IN_REGION),
+    "of Spot's local SSDs": (
+        "PREEMPTIBLE_LOCAL_SSD_GB", 11, "", cpu_vm(disks=[boot_disk(DEBIAN), LOCAL], scheduling=spot()),
+        IN_REGION,
     ),
 }  # fmt: skip
 
@@ -99,6 +111,12 @@ def test_a_quota_shows_in_the_operation(cloud: Cloud, clients: Clients, which: s
     info = error.error_details[0].quota_info
     assert (info.metric_name, info.limit) == (f"compute.googleapis.com/{metric.lower()}", limit)
     assert info.dimensions.get("gpu_family", "") == family
+    cloud.quota(metric, 1000, region="us-central1", family=family)
+    cloud.clock.advance(60)
+    assert not clients.run(wanted).error.errors
+    clients.wait(clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1"))
+    quotas = clients.of("Regions").get(project=P, region="us-central1").quotas
+    assert [quota.metric for quota in quotas if quota.usage] == []
 
 
 def test_a_flex_start_vm_waits_for_capacity_and_then_runs(cloud: Cloud, clients: Clients) -> None:

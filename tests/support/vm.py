@@ -13,9 +13,7 @@ def cloud_of_a_vm(monkeypatch):
     with gputrain_emulator.start() as cloud:
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         caller = cloud.world.callers.add("vm@p")
-        account = Account(
-            email="vm@p", scopes=("x",), mint=lambda _: (cloud.world.callers.issue(caller), 3600)
-        )
+        account = Account(email="vm@p", scopes=("x",), mint=lambda: (cloud.world.callers.issue(caller), 3600))
         server = MetadataServer(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
         monkeypatch.setenv("GCE_METADATA_HOST", server.host)
         yield cloud

@@ -196,7 +196,7 @@ class LiveVm(ABC):
 def account(world: Any, email: str, scopes: tuple[str, ...]) -> Account:
     """A service account whose tokens the emulated cloud takes."""
 
-    def mint(_scopes: object) -> tuple[str, int]:
+    def mint() -> tuple[str, int]:
         with world.lock:
             caller = world.callers.by_email.get(email) or world.callers.add(email)
             return world.callers.issue(caller), 3599

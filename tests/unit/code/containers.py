@@ -32,9 +32,7 @@ def containers():
     with gputrain_emulator.start() as cloud:
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         caller = cloud.world.callers.add(EMAIL)
-        account = Account(
-            email=EMAIL, scopes=("x",), mint=lambda _: (cloud.world.callers.issue(caller), 3600)
-        )
+        account = Account(email=EMAIL, scopes=("x",), mint=lambda: (cloud.world.callers.issue(caller), 3600))
         server = MetadataServer(
             Metadata(read=lambda: {"instance": {}, "project": {}}, accounts={EMAIL: account})
         )

@@ -30,7 +30,7 @@ def said(tmp_path, monkeypatch):
     program.parent.mkdir()
     program.write_text(DOCKER.replace("LOG", repr(str(log))))
     program.chmod(0o755)
-    account = Account(email="vm@p", scopes=(), mint=lambda _: ("sesame", 3599))
+    account = Account(email="vm@p", scopes=(), mint=lambda: ("sesame", 3599))
     server = serve_metadata(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
     monkeypatch.setenv("GCE_METADATA_HOST", server.host)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
