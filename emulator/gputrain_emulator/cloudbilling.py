@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from gputrain_emulator import facts, world
+from gputrain_emulator import facts, tables, world
 from gputrain_emulator.call import Call, numbered
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.routes import Service
 from gputrain_emulator.world import World
-
-MODELS = ("STANDARD", "SPOT", "FLEX_START")
 
 _AMERICAS = ("us-central1", "us-east1", "us-west1")
 """Regions that share a SKU where their price is the same."""
@@ -36,13 +34,13 @@ class PriceList:
 
     def set_price(self, part: str, region: str, model: str, usd: Decimal | None) -> None:
         """What a part (``nvidia-l4``, ``G2 core``) costs from now on; None takes its SKU off the list."""
-        if (part, region) not in facts.part_prices() or model not in MODELS:
+        if (part, region) not in facts.part_prices() or model not in facts.MODELS:
             raise LookupError(f"no such price: {part} in {region} as {model}")
         self.changed[part, region, model] = usd
 
     def price(self, part: str, region: str, model: str) -> Decimal | None:
         """Dollars for one unit, or None where it has no SKU."""
-        listed = facts.part_prices()[part, region][MODELS.index(model)]
+        listed = facts.part_prices()[part, region][facts.MODELS.index(model)]
         return self.changed.get((part, region, model), listed)
 
     def skus(self) -> list[dict[str, Any]]:
@@ -52,7 +50,7 @@ class PriceList:
 
     def _parts(self) -> Iterator[dict[str, Any]]:
         for part in dict.fromkeys(part for part, _ in facts.part_prices()):
-            for model in MODELS:
+            for model in facts.MODELS:
                 for place, regions, usd in self._priced(part, model):
                     yield _sku(_name(part, model, place), part, _usage(part, model), regions, usd)
                     if model == "STANDARD":
@@ -100,39 +98,18 @@ def _look_alikes(part: str, place: str, regions: list[str], usd: Decimal) -> Ite
     """SKUs of other ways to buy the same part, most of them filed under OnDemand."""
     name = _name(part, "STANDARD", place)
     bare = name.partition(" running in ")[0].replace(" Instance", "").partition(" in ")[0]
-    half = (usd / 2).quantize(Decimal("0.000001"))
-    rows = [
-        (f"Commitment v1: {bare} in {place} for 1 Year", "Commit1Yr", half),
-        (f"Commitment v1: {bare} in {place} for 3 Years", "Commit3Yr", half),
-        (f"Reserved {bare} in {place}", "OnDemand", Decimal(0)),
-        (f"Reserved {bare} in {place} in Calendar Mode", "OnDemand", half),
-        (f"{bare} attached to DWS Calendar Mode VMs running in {place}", "OnDemand", half),
-        (f"Capacity Optimized {name}", "OnDemand", half),
-    ]
-    if part.endswith((" core", " ram")):
-        series, _, word = part.partition(" ")
-        rows += [
-            (f"{series} Sole Tenancy Instance {word.title()} running in {place}", "OnDemand", half),
-            (f"{series} Custom Instance {word.title()} running in {place}", "OnDemand", half),
-            (f"DWS Calendar Mode {series} {word.title()} running in {place}", "OnDemand", half),
-        ]
-    for description, usage, price in rows:
-        yield _sku(description, part, usage, regions, price)
+    series, _, word = part.partition(" ")
+    words = {"name": name, "bare": bare, "place": place, "series": series, "word": word.title()}
+    for row in tables.records("look_alikes.csv"):
+        if row["of"] == "every part" or word in ("core", "ram"):
+            price = (usd * Decimal(row["share"])).quantize(Decimal("0.000001"))
+            yield _sku(row["description"].format(**words), part, row["usage"], regions, price)
 
 
 def _others() -> Iterator[dict[str, Any]]:
     """SKUs that have nothing to do with GPUs."""
-    america = list(_AMERICAS)
-    for description, group in (
-        ("N1 Predefined Instance Core running in Americas", "N1 core"),
-        ("N1 Predefined Instance Ram running in Americas", "N1 ram"),
-        ("E2 Instance Core running in Americas", "E2 core"),
-        ("DWS Flex Start H4D Instance Core running in Americas", "H4D core"),
-        ("SSD backed PD Capacity", "local SSD"),
-        ("Licensing Fee for NVIDIA RTX Virtual Workstation - T4 running in Americas", "nvidia-tesla-t4"),
-        ("Sole Tenancy Premium for A2 Sole Tenancy Instance Core running in Americas", "A2 core"),
-    ):
-        yield _sku(description, group, "OnDemand", america, Decimal("0.0316"))
+    for row in tables.records("other_skus.csv"):
+        yield _sku(row["description"], row["part"], "OnDemand", list(_AMERICAS), Decimal("0.0316"))
 
 
 _UNITS = {

@@ -27,6 +27,8 @@ class Machine:
     reservation: bool
     local_ssds: int = 0
     """Disks of 375 GiB that come with it."""
+    vertex: bool = True
+    """Whether custom training takes it."""
 
     @property
     def attaches_gpus(self) -> bool:
@@ -57,33 +59,13 @@ class GpuQuota:
 @functools.cache
 def machines() -> dict[str, Machine]:
     """Every machine type by name."""
-    return {
-        row["machine_type"]: Machine(
-            name=row["machine_type"],
-            accelerator=row["accelerator"],
-            gpus=int(row["gpus"]),
-            vcpus=int(row["vcpus"]),
-            memory_mib=int(row["memory_mib"]),
-            arch=row["arch"],
-            boot_disks=tuple(row["boot_disks"].split()),
-            standard=row["standard"] == "yes",
-            spot=row["spot"] == "yes",
-            flex_start=row["flex_start"] == "yes",
-            reservation=row["reservation"] == "yes",
-            local_ssds=int(row["local_ssds"]),
-        )
-        for row in tables.records("machines.csv")
-    }
+    return {one.name: one for one in tables.typed(Machine, "machines.csv")}
 
 
 @functools.cache
 def gpu_quotas() -> dict[str, GpuQuota]:
     """Quota names by accelerator type."""
-    table = {}
-    for row in tables.records("quotas.csv"):
-        listed = row.pop("preemptible_in_regions_get") == "yes"
-        table[row["accelerator"]] = GpuQuota(**row, preemptible_in_regions_get=listed)
-    return table
+    return {one.accelerator: one for one in tables.typed(GpuQuota, "quotas.csv")}
 
 
 @functools.cache
@@ -154,36 +136,21 @@ def offered(machine: str, zone: str) -> bool:
     return machine in machines() and (zone in zones() if places is None else zone in places)
 
 
-@functools.cache
-def _prices() -> dict[tuple[str, str], tuple[float, float]]:
-    return {
-        (row["machine_type"], row["region"]): (float(row["standard_usd_h"]), float(row["spot_usd_h"] or 0))
-        for row in tables.records("prices.csv")
-    }
+MODELS = ("STANDARD", "SPOT", "FLEX_START")
+"""As `part_prices` orders them."""
 
 
 def price_usd_h(machine: str, region: str, provisioning_model: str) -> float:
-    """US dollars an hour of one VM; 0.0 where no price is known.
+    """US dollars an hour of one VM, the sum of its parts; 0.0 where one of them has no price.
 
-    Where the list has no price of the machine, it is the sum of its parts. Flex-start always is; where its
-    parts are not known, it is the Spot price, as both are discounts of about half.
+    Flex-start of a machine whose parts have none is its Spot price, as both are discounts of about half.
     """
-    standard, spot = _prices().get((machine, region), (0.0, 0.0))
-    if provisioning_model == "FLEX_START":
-        flex_start = _sum_of_parts(machine, region, at=2)
-        return flex_start or price_usd_h(machine, region, "SPOT")
-    if provisioning_model == "SPOT":
-        return spot or _sum_of_parts(machine, region, at=1)
-    return standard or _sum_of_parts(machine, region, at=0)
-
-
-def _sum_of_parts(machine: str, region: str, *, at: int) -> float:
-    """What the parts of a machine come to an hour; 0.0 where one of them has no price."""
+    at = MODELS.index(provisioning_model) if provisioning_model in MODELS else 0
     total = Decimal(0)  # and stays so for a machine without parts
     for part, amount in parts(machine).items():
         price = part_prices().get((part, region), (None, None, None))[at]
         if price is None:
-            return 0.0
+            return price_usd_h(machine, region, "SPOT") if provisioning_model == "FLEX_START" else 0.0
         total += price * amount
     return float(total)
 

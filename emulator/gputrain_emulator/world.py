@@ -52,7 +52,6 @@ class Caller:
     email: str
     permissions: frozenset[str] | None = None
     refresh_token: str = ""
-    tokens: set[str] = field(default_factory=set)
 
     def may(self, permission: str) -> bool:
         return self.permissions is None or permission in self.permissions
@@ -85,15 +84,8 @@ class Callers:
     def issue(self, caller: Caller) -> str:
         """A new access token for ``caller``."""
         token = f"emulator-token-{secrets.token_urlsafe(24)}"
-        caller.tokens.add(token)
         self._by_token[token] = caller
         return token
-
-    def revoke(self, token: str) -> None:
-        """``token`` is answered with 401 from now on."""
-        caller = self._by_token.pop(token, None)
-        if caller is not None:
-            caller.tokens.discard(token)
 
     def by_refresh_token(self, refresh_token: str) -> Caller | None:
         return next((c for c in self.by_email.values() if c.refresh_token == refresh_token), None)

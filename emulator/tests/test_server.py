@@ -68,8 +68,6 @@ def test_requests_without_a_token_can_be_refused() -> None:
         assert requests.get(url, headers={"Authorization": "Bearer nonsense"}, timeout=10).status_code == 401
         token = cloud.world.callers.issue(cloud.owner)
         assert requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=10).ok
-        cloud.world.callers.revoke(token)
-        assert requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=10).status_code == 401
 
 
 def test_the_admin_commands_do_what_the_object_does(cloud: Cloud) -> None:

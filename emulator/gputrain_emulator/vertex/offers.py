@@ -14,12 +14,11 @@ Sources, all read 2026-11-20:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from gputrain_emulator import facts, tables
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Accelerator:
     """One `AcceleratorType` that custom training takes."""
 
@@ -32,54 +31,27 @@ class Accelerator:
     needs_hyperdisk: bool
 
 
-ACCELERATORS = MappingProxyType(
-    {
-        row["accelerator"]: Accelerator(
-            name=row["accelerator"],
-            compute=row["compute"],
-            flex_start=row["flex_start"] == "yes",
-            regions=frozenset(row["regions"].split()),
-            needs_reservation=row["needs_reservation"] == "yes",
-            needs_hyperdisk=row["needs_hyperdisk"] == "yes",
-        )
-        for row in tables.records("vertex_accelerators.csv")
-    }
-)
-
-_NOT_SOLD = (
-    "a4x-maxgpu-4g-metal", "a4x-maxgpu-4g-metal-nolssd", "a4x-highgpu-4g-nolssd", "a3-ultragpu-8g-nolssd",
-    "a3-edgegpu-8g", "a3-edgegpu-8g-nolssd", "g4-standard-6", "g4-standard-12", "g4-standard-24",
-)  # fmt: skip
+ACCELERATORS = {row.name: row for row in tables.typed(Accelerator, "vertex_accelerators.csv")}
 _NAMES = {row.compute: row.name for row in ACCELERATORS.values()}
-FIXED_SHAPES = MappingProxyType(
-    {
-        one.name: (_NAMES[one.accelerator], one.gpus)
-        for one in facts.machines().values()
-        if one.accelerator and one.name not in _NOT_SOLD
-    }
-)
+FIXED_SHAPES = {
+    one.name: (_NAMES[one.accelerator], one.gpus)
+    for one in facts.machines().values()
+    if one.accelerator and one.vertex
+}
 """Machine type -> the one accelerator it carries, how many: S1."""
 
-_UP_TO_4 = ((1, 2, 4), (1, 2, 4), (1, 2, 4), (2, 4), (4,), (4,))
-_UP_TO_8 = ((1, 2, 4, 8), (1, 2, 4, 8), (2, 4, 8), (4, 8), (8,), (8,))
-_N1_ROWS = MappingProxyType({2: 0, 4: 0, 8: 1, 16: 2, 32: 3, 64: 4, 96: 5})
-"""vCPUs -> the row of the tables above: stricter than Compute (S1)."""
-_N1_COUNTS = MappingProxyType(
-    {
-        "NVIDIA_TESLA_T4": _UP_TO_4,
-        "NVIDIA_TESLA_P4": _UP_TO_4,
-        "NVIDIA_TESLA_V100": _UP_TO_8,
-    }
-)
-
-
+_N1_COUNTS = {
+    (row["accelerator"], int(vcpus)): tuple(int(count) for count in row["gpus"].split())
+    for row in tables.records("vertex_attachable.csv")
+    for vcpus in row["vcpus"].split()
+}
 _CPU_MACHINES = frozenset(
     f"{row['kind']}-{vcpus}"
     for row in tables.records("vertex_cpu_machines.csv")
     for vcpus in row["vcpus"].split()
 )
 
-REGIONS = frozenset(region for region, row in facts.places().items() if row["vertex"]).union(
+REGIONS = {region for region, row in facts.places().items() if row["vertex"]}.union(
     *(row.regions for row in ACCELERATORS.values())
 )
 """Where custom training runs: S2, with the regions of its feature table."""
@@ -90,13 +62,9 @@ def allowed_counts(machine_type: str, accelerator: str) -> tuple[int, ...]:
     fixed = FIXED_SHAPES.get(machine_type)
     if fixed is not None:
         return (fixed[1],) if fixed[0] == accelerator else ()
-    if (
-        machine_type not in _CPU_MACHINES
-        or not machine_type.startswith("n1-")
-        or accelerator not in _N1_COUNTS
-    ):
+    if machine_type not in _CPU_MACHINES or not machine_type.startswith("n1-"):
         return ()
-    return _N1_COUNTS[accelerator][_N1_ROWS[vcpus(machine_type)]]
+    return _N1_COUNTS.get((accelerator, vcpus(machine_type)), ())
 
 
 def offered(machine_type: str, region: str) -> bool:
