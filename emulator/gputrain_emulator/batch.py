@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import email.message
 import email.parser
 import email.policy
 
-from gputrain_emulator.call import Reply
+from gputrain_emulator.call import Reply, refusal
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.exchanges import Request, unwrapped
 
 PATHS = frozenset(["/batch", "/batch/compute/v1", "/batch/storage/v1"])
 """The ``batchPath`` of the services' discovery documents."""
+_FAILED = "Failed to parse batch request, error"
 
 
 def answer(dispatcher: Dispatcher, request: Request) -> Reply:
@@ -21,24 +21,16 @@ def answer(dispatcher: Dispatcher, request: Request) -> Reply:
     head = f"Content-Type: {content_type}\r\nMIME-Version: 1.0\r\n\r\n".encode()
     message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
     if not content_type.startswith("multipart/mixed") or not message.is_multipart():
-        return _refused("Failed to parse batch request, error: Expected multipart/mixed.")
+        return refusal(ApiError(400, f"{_FAILED}: Expected multipart/mixed."), Style.COMPUTE)
     boundary = "batch_emulator"
     chunks = []
     for part in message.iter_parts():
-        inner = _inner_request(_payload(part), request)
+        payload = part.get_payload(decode=True)
+        inner = _inner_request(payload if isinstance(payload, bytes) else b"", request)
         content_id = str(part.get("Content-ID", "")).strip()
         chunks.append(f"--{boundary}\r\n".encode() + _part(dispatcher, inner, content_id))
     body = b"".join(chunks) + f"--{boundary}--\r\n".encode()
     return Reply(body=body, content_type=f"multipart/mixed; boundary={boundary}")
-
-
-def _payload(part: email.message.MIMEPart) -> bytes:
-    payload = part.get_payload(decode=True)
-    return payload if isinstance(payload, bytes) else b""
-
-
-def _refused(message: str) -> Reply:
-    return Reply(status=400, body=ApiError(400, message).encoded(Style.COMPUTE))
 
 
 def _inner_request(payload: bytes, outer: Request) -> Request | None:
@@ -58,7 +50,7 @@ def _inner_request(payload: bytes, outer: Request) -> Request | None:
 
 def _part(dispatcher: Dispatcher, inner: Request | None, content_id: str) -> bytes:
     if inner is None:
-        reply = _refused("Failed to parse batch request, error: 0 length part.")
+        reply = refusal(ApiError(400, f"{_FAILED}: 0 length part."), Style.COMPUTE)
     else:
         reply = dispatcher.handle(inner).reply
     answered = f"<response-{content_id[1:-1]}>" if content_id.startswith("<") else f"response-{content_id}"

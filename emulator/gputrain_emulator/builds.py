@@ -153,7 +153,8 @@ class Builds:
                 return "PUSH_FAILED", f"failed to push {image}: Repository {repository!r} not found"
             registry = self.world.part(Registry)
             registry.add(image, ("linux/amd64",))
-            found = registry.find(*_name_and_tag(image))
+            path, _, tag = image.partition("/")[2].rpartition(":")
+            found = registry.find(path, tag)
             results.append({"name": image, "digest": digest_of(found[1]) if found else ""})
         build["results"] = {"images": results}
         return None
@@ -166,11 +167,6 @@ class Builds:
         storage = self.world.part(Storage)
         content = storage.objects.folder.keep("".join(f"{line}\n" for line in lines).encode())
         storage.objects.put(bucket, f"{prefix}/log-{build['id']}.txt".lstrip("/"), content)
-
-
-def _name_and_tag(image: str) -> tuple[str, str]:
-    path, _, tag = image.partition("/")[2].rpartition(":")
-    return path, tag
 
 
 def _text(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str:

@@ -89,6 +89,11 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+def refusal(error: ApiError, style: Style = Style.PLATFORM) -> Reply:
+    """An error as a service of that style writes it, as bytes."""
+    return Reply(status=error.status, body=json.dumps(error.body(style), indent=1).encode())
+
+
 def page(
     items: Iterable[T],
     place: Callable[[T], Any],

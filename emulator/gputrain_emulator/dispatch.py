@@ -107,7 +107,22 @@ class Dispatcher:
             return [], instead
         if method.id not in self.routes.answers:
             raise ApiError.unimplemented(method.id)
-        call = self._read(method, params, query, request, who)
+        partial.check_form(method, query)
+        host = request.headers.get("host", "")
+        call = Call(
+            world=self.world,
+            method=method,
+            params=params,
+            query=schema.read_query(messages.message(method.request), query),
+            body={} if method.is_raw else _read_body(method, request),
+            raw_body=request.body,
+            headers=request.headers,
+            caller=who,
+            project=self._project(method, params),
+            base_url=(f"http://{host}" if host else self.world.base_url) + request.prefix,
+            path=urlsplit(request.target).path,
+            query_all=query,
+        )
         # The answer may be a living document: it is written out before the world moves on.
         with self.world.lock:
             answer = self.routes.answers[method.id]
@@ -149,31 +164,6 @@ class Dispatcher:
                     headers=fault.headers,
                 )
         return None
-
-    def _read(
-        self,
-        method: Method,
-        params: dict[str, str],
-        query: dict[str, list[str]],
-        request: Request,
-        who: world.Caller,
-    ) -> Call:
-        partial.check_form(method, query)
-        host = request.headers.get("host", "")
-        return Call(
-            world=self.world,
-            method=method,
-            params=params,
-            query=schema.read_query(messages.message(method.request), query),
-            body={} if method.is_raw else _read_body(method, request),
-            raw_body=request.body,
-            headers=request.headers,
-            caller=who,
-            project=self._project(method, params),
-            base_url=(f"http://{host}" if host else self.world.base_url) + request.prefix,
-            path=urlsplit(request.target).path,
-            query_all=query,
-        )
 
     def _project(self, method: Method, params: Mapping[str, str]) -> world.Project | None:
         """The project that the path names; raises ApiError for one that does not exist."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -76,9 +75,6 @@ class ApiError(Exception):
         if self.details and style is not Style.STORAGE:
             error["details"] = [dict(detail) for detail in self.details]
         return {"error": error}
-
-    def encoded(self, style: Style) -> bytes:
-        return json.dumps(self.body(style), indent=1).encode()
 
 
 def error_info(reason: str, domain: str, style: Style = Style.PLATFORM, **facts: str) -> dict[str, Any]:

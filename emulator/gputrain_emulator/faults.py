@@ -209,7 +209,6 @@ class Order:
     fault: Fault
     caller: str | None
     left: int | None
-    struck: int = 0
 
     def cancel(self) -> None:
         """No more of this."""
@@ -221,7 +220,6 @@ class Order:
         return is_meant and fnmatch.fnmatchcase(method, self.method)
 
     def strike(self) -> Fault:
-        self.struck += 1
         self.left = None if self.left is None else self.left - 1
         return self.fault
 

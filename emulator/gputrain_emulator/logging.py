@@ -44,12 +44,6 @@ class Entry:
     visible: float = field(compare=False)
 
 
-_NAMES = """
-    logName resource timestamp receiveTimestamp severity insertId httpRequest labels operation trace spanId
-    traceSampled sourceLocation split textPayload jsonPayload protoPayload errorGroups metadata otel
-    apphub apphubDestination apphubSource
-"""
-_FIELDS = frozenset(_NAMES.split())  # LogEntry of the discovery document logging v2
 _TIMES = ("timestamp", "receiveTimestamp")
 
 
@@ -63,7 +57,7 @@ def _leaf(leaf: Leaf) -> Test:
         what = f"{leaf.operator}*" if leaf.operator in ORDER else leaf.operator or "a bare word"
         raise ApiError(501, f"Log filters with {what} are not implemented by this emulator.")
     name = messages.camel(leaf.path[0])
-    if name not in _FIELDS:
+    if name not in messages.message("logging.LogEntry").by_name:
         raise FilterError(f"Field not found: '{leaf.path[0]}'.")
     path, part = (name, *leaf.path[1:]), leaf.value.lower()
     if leaf.operator == ":":

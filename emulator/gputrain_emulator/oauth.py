@@ -46,7 +46,7 @@ def token(call: Call) -> dict[str, Any]:
     if grant == "refresh_token":
         caller = call.world.callers.by_refresh_token(asked.get("refresh_token", ""))
         if caller is None:
-            raise ApiError(400, "Token has been expired or revoked.", reason="invalid_grant")
+            raise invalid_grant("Token has been expired or revoked.").error
     elif grant == JWT_GRANT:
         caller = _of_assertion(call, asked.get("assertion", ""))
     elif not grant:
@@ -64,19 +64,17 @@ def token(call: Call) -> dict[str, Any]:
 def _of_assertion(call: Call, assertion: str) -> Caller:
     claims = claims_of(assertion)
     if claims is None:
-        message = "Invalid JWT: Token must be in the form header.payload.signature."
-        raise ApiError(400, message, reason="invalid_grant")
+        raise invalid_grant("Invalid JWT: Token must be in the form header.payload.signature.").error
     if not call.world.callers.unsigned:
-        raise ApiError(400, "Invalid JWT Signature.", reason="invalid_grant")
+        raise invalid_grant("Invalid JWT Signature.").error
     email, issued, expires = claims.get("iss"), claims.get("iat"), claims.get("exp")
     if not isinstance(email, str) or "@" not in email:
-        raise ApiError(400, "Invalid JWT: Failed audience check.", reason="invalid_grant")
+        raise invalid_grant("Invalid JWT: Failed audience check.").error
     if not isinstance(issued, (int, float)) or not isinstance(expires, (int, float)):
-        raise ApiError(400, _BAD_TIMES, reason="invalid_grant")
+        raise clock_skew().error
     now = time.time()
-    early = issued > now + _TOLERANCE_S
-    if early or expires < now or expires - issued > _MAX_LIFE_S:
-        raise ApiError(400, _BAD_TIMES, reason="invalid_grant")
+    if issued > now + _TOLERANCE_S or expires < now or expires - issued > _MAX_LIFE_S:
+        raise clock_skew().error
     callers = call.world.callers
     return callers.by_email.get(email) or callers.add(email)
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from gputrain_emulator import messages, tables
-from gputrain_emulator.call import MAX_JSON_BODY, Call, Method
+from gputrain_emulator.call import Call, Method
 from gputrain_emulator.errors import ApiError, Style
 
 Handler = Callable[[Call], Any]
@@ -61,19 +61,16 @@ class Service:
         method_id: str,
         *,
         permission: str = "",
-        pool: str = "",
         query: str = "",
         body: str = "",
         request: str = "",
-        response: str = "",
-        is_raw: bool = False,
-        max_body: int = MAX_JSON_BODY,
         needs_api: bool = True,
+        **form: Any,
     ) -> Callable[[Handler], Handler]:
         """Answer a path that no table lists.
 
         ``query`` names its parameters as `messages.declare` takes fields, ``body`` the message of its body;
-        ``request`` a message of the tables instead of both.
+        ``request`` a message of the tables instead of both. ``form`` is more of its `Method`.
         """
         resource = f" resource:message@{body}" if body else ""
         self.written.append(
@@ -85,12 +82,10 @@ class Service:
                 template=template,
                 body="resource" if body else None,
                 request=request or messages.declare(method_id, query + resource),
-                response=response,
-                is_raw=is_raw,
-                max_body=max_body,
+                **form,
             )
         )
-        return self.method(method_id, permission=permission, pool=pool, needs_api=needs_api)
+        return self.method(method_id, permission=permission, needs_api=needs_api)
 
     def methods(self) -> Iterator[Method]:
         """Hand-written routes first, then the methods of the client that are answered."""

@@ -9,18 +9,18 @@ import ipaddress
 import re
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from gputrain_emulator import admin, batch
-from gputrain_emulator.call import MAX_JSON_BODY, Reply
+from gputrain_emulator.call import MAX_JSON_BODY, Reply, refusal
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
-from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.errors import ApiError
 from gputrain_emulator.exchanges import Request, unwrapped
-from gputrain_emulator.faults import Truncate
+from gputrain_emulator.faults import Fault, Truncate
 
 IDLE_S = 75.0
 """A connection that says nothing for this long is closed."""
@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
             outcome = answered(self.server.dispatcher, self._request())
         except ApiError as error:
             self.close_connection = True
-            self._send(Reply(status=error.status, body=error.encoded(Style.PLATFORM)))
+            self._send(refusal(error))
             return
         except (Dropped, ConnectionError, TimeoutError):  # by order, or by a client that went away
             self.close_connection = True
@@ -103,12 +103,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         except Exception as error:  # noqa: BLE001 - the top of a thread: our own fault becomes a 500
             self.server.dispatcher.fail(error)
-            outcome = Outcome(
-                reply=Reply(
-                    status=500, body=ApiError(500, "Internal error encountered.").encoded(Style.PLATFORM)
-                )
-            )
-        self._send(outcome.reply, outcome)
+            outcome = Outcome(reply=refusal(ApiError(500, "Internal error encountered.")))
+        self._send(outcome.reply, outcome.wire)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - the names http.server looks for
 
@@ -146,9 +142,8 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
         return self.rfile.read(int(text))
 
-    def _send(self, reply: Reply, outcome: Outcome | None = None) -> None:
+    def _send(self, reply: Reply, wire: Sequence[Fault] = ()) -> None:
         body = b"" if isinstance(reply.body, dict) else reply.body
-        wire = outcome.wire if outcome else ()
         if len(body) >= PACKED_FROM and self._takes_packed(reply):
             body = gzip.compress(body, 1)
             reply = replace(reply, headers={**reply.headers, "Content-Encoding": "gzip"})
@@ -189,12 +184,10 @@ def answered(dispatcher: Dispatcher, request: Request) -> Outcome:
     """What goes back for a request, whatever carried it here; raises Dropped and ApiError."""
     host = request.headers.get("host", "")
     if not _is_ours(host):
-        error = ApiError(404, f"The host {host[:200]} is not served here.")
-        return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
+        return Outcome(reply=refusal(ApiError(404, f"The host {host[:200]} is not served here.")))
     if _is_of_a_page(request.headers):
         # Before any route: a page on the web may send a POST to this machine without asking first.
-        error = ApiError(403, "Requests of web pages are not answered here.")
-        return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
+        return Outcome(reply=refusal(ApiError(403, "Requests of web pages are not answered here.")))
     request = unwrapped(request)
     path = request.target.partition("?")[0]
     if path.startswith("/_emulator/"):

@@ -22,7 +22,7 @@ SERVICE = Service(name="serviceusage", style=Style.PLATFORM)
 
 @SERVICE.route("GET", "/v1/projects/{project}/services/{service}", "serviceusage.services.get")
 def get(call: Call) -> dict[str, Any]:
-    return _service(call.owner, call.params["service"], whole=True)
+    return _service(call.owner, call.params["service"])
 
 
 @SERVICE.route(
@@ -76,14 +76,11 @@ def enable(call: Call) -> dict[str, Any]:
     }
 
 
-def _service(project: Project, host: str, *, whole: bool = False) -> dict[str, Any]:
+def _service(project: Project, host: str) -> dict[str, Any]:
     short = _short(project, host)
-    config: dict[str, Any] = {"name": host, "title": TITLES.get(short, f"{short} API")}
-    if whole:
-        config["documentation"] = {"summary": f"{config['title']} of the emulated cloud."}
     return {
         "name": f"projects/{project.number}/services/{host}",
-        "config": config,
+        "config": {"name": host, "title": TITLES.get(short, f"{short} API")},
         "state": "ENABLED" if short in project.apis else "DISABLED",
         "parent": f"projects/{project.number}",
     }

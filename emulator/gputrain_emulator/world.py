@@ -176,6 +176,13 @@ class World:
         found = self.projects.get(name)
         return found or next((p for p in self.projects.values() if p.number == name), None)
 
+    def owner(self, name: str) -> Project:
+        """The project of that name, "" for the first one; raises LookupError where there is none."""
+        found = self.find_project(name or next(iter(self.projects)))
+        if found is None:
+            raise LookupError(f"no such project: {name}")
+        return found
+
 
 def unknown_project(name: str, style: Style) -> ApiError:
     """What a project that does not exist (or is not ours to see) is answered with."""
@@ -229,7 +236,4 @@ class Accounts:
 
     def add_secret(self, name: str, data: bytes, *, project: str = "") -> None:
         """One more version of a secret."""
-        owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
-        if owner is None:
-            raise LookupError(f"no such project: {project}")
-        self.secrets.setdefault((owner.id, name), []).append(data)
+        self.secrets.setdefault((self.world.owner(project).id, name), []).append(data)

@@ -11,7 +11,8 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
-from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.call import refusal
+from gputrain_emulator.errors import ApiError
 from gputrain_emulator.exchanges import Request
 from gputrain_emulator.server import answered
 
@@ -55,21 +56,20 @@ def _reply(cloud, sent, body):
         reply = answered(
             cloud.dispatcher, Request(verb=sent.method, target=target, headers=headers, body=body)
         ).reply
-        status, content = reply.status, bytes(reply.body)
-        told = {"Content-Type": reply.content_type, **reply.headers}
     except ApiError as error:
-        status, content, told = error.status, error.encoded(Style.PLATFORM), {}
+        reply = refusal(error)
     except Exception as error:  # the server answers its own faults so
         cloud.dispatcher.fail(error)
         raise requests.ConnectionError(str(error), request=sent) from error
+    content, told = bytes(reply.body), {"Content-Type": reply.content_type, **reply.headers}
     told["Date"] = formatdate(int(cloud.clock.now()), usegmt=True)
-    if status not in (204, 304):
+    if reply.status not in (204, 304):
         told["Content-Length"] = str(len(content))
     return urllib3.HTTPResponse(
         body=io.BytesIO(b"" if sent.method == "HEAD" else content),
         headers=told,
-        status=status,
-        reason=responses.get(status, ""),
+        status=reply.status,
+        reason=responses.get(reply.status, ""),
         request_method=sent.method,
         preload_content=False,
     )

@@ -93,8 +93,7 @@ def _names(compute: Compute, project: str, zone: str, body: Json) -> list[str]:
     own = [
         str(entry.get("name") or last(key)) for key, entry in body.get("perInstanceProperties", {}).items()
     ]
-    if not 1 <= count <= MAX_VMS:
-        raise refusals.invalid("resource.count", count, f"Must be between 1 and {MAX_VMS}.")
+    refusals.unless_between("resource.count", count, 1, MAX_VMS)
     pattern = body.get("namePattern", "")
     if own:
         if pattern:

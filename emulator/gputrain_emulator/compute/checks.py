@@ -13,7 +13,7 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.compute import refusals
-from gputrain_emulator.compute.links import last, segment
+from gputrain_emulator.compute.links import last
 from gputrain_emulator.compute.state import Compute
 from gputrain_emulator.errors import ApiError
 
@@ -81,7 +81,7 @@ def machine_type(compute: Compute, url: str, zone: str, at: str, *, bare: bool) 
         raise ApiError(503, "The service is currently unavailable.", reason="backendError")
     if not bare and not re.search(r"(^|/)zones/[^/]+/machineTypes/[^/]+$", url):
         raise refusals.invalid(field, url, "The URL is malformed.")
-    if not bare and segment(url, "zones") != zone:
+    if not bare and not url.endswith(f"zones/{zone}/machineTypes/{last(url)}"):
         raise refusals.invalid(field, url, f"The resource must be in zone '{zone}'.")
     wanted = last(url)
     if re.fullmatch(r"([a-z]\w*-)?custom-.*", wanted):
@@ -146,9 +146,7 @@ def run_limits(value: Json, model: str, field: str) -> None:
     if limited:
         seconds = int(value["maxRunDuration"].get("seconds", 0))
         top = MAX_FLEX_RUN_S if model == "FLEX_START" else MAX_RUN_S
-        if not 30 <= seconds <= top:
-            sentence = f"Must be between 30 and {top} seconds."
-            raise refusals.invalid(f"{field}.maxRunDuration.seconds", seconds, sentence)
+        refusals.unless_between(f"{field}.maxRunDuration.seconds", seconds, 30, top, " seconds")
     elif model == "FLEX_START":
         raise refusals.invalid(f"{field}.maxRunDuration", "", "Flex-start VMs must have a maxRunDuration.")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import checks, documents, filters, refusals, reserve
 from gputrain_emulator.compute.operations import mutation
@@ -52,9 +51,7 @@ def insert_policy(call: Call) -> Operation:
     if given[0] not in _POLICIES:
         raise ApiError.unimplemented(f"compute.resourcePolicies.insert of a {given[0]}")
     count = int(call.body[given[0]].get("vmCount", 1))
-    if not 1 <= count <= MOST_PLACED:
-        sentence = f"Must be between 1 and {MOST_PLACED}."
-        raise refusals.invalid(f"resource.{given[0]}.vmCount", count, sentence)
+    refusals.unless_between(f"resource.{given[0]}.vmCount", count, 1, MOST_PLACED)
     return documents.create(call, "resourcePolicies", "resourcePolicy", status="READY")
 
 
@@ -65,9 +62,7 @@ def insert_reservation(call: Call) -> Operation:
     count = int(specific.get("count", 0))
     properties = specific.get("instanceProperties", {})
     machine = properties.get("machineType", "")
-    if not 1 <= count <= MOST_RESERVED:
-        sentence = f"Must be between 1 and {MOST_RESERVED}."
-        raise refusals.invalid("resource.specificReservation.count", count, sentence)
+    refusals.unless_between("resource.specificReservation.count", count, 1, MOST_RESERVED)
     if properties.get("minCpuPlatform"):
         raise ApiError.unimplemented("compute.reservations.insert with minCpuPlatform")
     if "/" in machine:
@@ -93,13 +88,5 @@ def aggregated_reservations(call: Call) -> Json:
     """The reservations of the project, by zone."""
     kept = call.world.part(Compute).resources["reservations"]
     root = f"projects/{call.owner.id}/"
-    items = [
-        (path.removeprefix(root).partition("/reservations/")[0], document)
-        for path, document in kept.items()
-        if path.startswith(root)
-    ]
-    scopes = [f"zones/{zone}" for zone in facts.zones()]
-    name = f"projects/{call.owner.id}/aggregated/reservations"
-    return filters.aggregated(
-        "compute#reservationAggregatedList", name, "reservations", items, call.query, scopes
-    )
+    items = [document for path, document in kept.items() if path.startswith(root)]
+    return filters.aggregated(call, "reservation", items)

@@ -84,7 +84,7 @@ def register(
             and call.shows(parse_time(document.get("creationTimestamp", "1970-01-01")))
         }
         every = {**{one["name"]: one for one in usual(call)}, **own}
-        return filters.listing(f"compute#{kind}List", name, list(every.values()), call.query)
+        return filters.listing(call, kind, name, list(every.values()))
 
     def delete(call: Call) -> Operation:
         path, document = find(call, collection, parameter)

@@ -8,10 +8,12 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputrain_emulator import call, query
+from gputrain_emulator import facts, query
+from gputrain_emulator.call import Call, page as paged
 from gputrain_emulator.compute import refusals
 from gputrain_emulator.compute.links import link
 
+Json = dict[str, Any]
 MAX_PAGE = 500
 _NEWEST = "creationTimestamp desc"
 
@@ -57,22 +59,21 @@ def _text(resource: Any, keys: Sequence[str]) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def page(
-    name: str, items: Sequence[dict[str, Any]], query: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], str]:
-    """The page of ``items`` that ``query`` asks for, and the token of the next one ("" at the end).
+def page(call: Call, name: str, items: Sequence[Json]) -> tuple[list[Json], str]:
+    """The page of ``items`` that a call asks for, and the token of the next one ("" at the end).
 
     A token is good for the list called ``name`` with the same filter and order alone.
     """
-    test = compile_filter(query.get("filter", ""))
-    size = int(query.get("maxResults", MAX_PAGE))
+    asked = call.query
+    test = compile_filter(asked.get("filter", ""))
+    size = int(asked.get("maxResults", MAX_PAGE))
     if not 0 <= size <= MAX_PAGE:
         raise refusals.invalid("maxResults", size, f"Must be a value between 0 and {MAX_PAGE}, inclusive.")
-    order = query.get("orderBy", "")
+    order = asked.get("orderBy", "")
     if order not in ("", "name", _NEWEST):
         raise refusals.invalid("orderBy", order, "Only 'name' and 'creationTimestamp desc' are supported.")
-    of = zlib.crc32(json.dumps([name, query.get("filter", ""), order]).encode())
-    token = query.get("pageToken", "")
+    of = zlib.crc32(json.dumps([name, asked.get("filter", ""), order]).encode())
+    token = asked.get("pageToken", "")
 
     def place(item: Mapping[str, Any]) -> list[str]:
         newest = item.get("creationTimestamp") or item.get("insertTime")
@@ -80,46 +81,33 @@ def page(
 
     try:
         chosen = (item for item in items if test(item))
-        return call.page(chosen, place, token, size or MAX_PAGE, newest_first=order == _NEWEST, of=of)
+        return paged(chosen, place, token, size or MAX_PAGE, newest_first=order == _NEWEST, of=of)
     except ValueError:
         raise refusals.invalid("pageToken", token, "The page token is not valid.") from None
 
 
-def listing(
-    kind: str, name: str, items: Sequence[dict[str, Any]], query: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A list response of ``kind`` for the collection ``name``."""
-    chosen, token = page(name, items, query)
-    return _list(kind, name, chosen, token)
+def listing(call: Call, kind: str, name: str, items: Sequence[Json]) -> Json:
+    """A list response: those of the collection ``name`` that the call asks for."""
+    return _list(f"compute#{kind}List", name, *page(call, name, items))
 
 
-def _list(kind: str, name: str, items: Any, token: str) -> dict[str, Any]:
+def _list(kind: str, name: str, items: Any, token: str) -> Json:
     rest = {"nextPageToken": token} if token else {}
     return {"kind": kind, "id": name, "selfLink": link(name), **({"items": items} if items else {}), **rest}
 
 
-def aggregated(
-    kind: str,
-    name: str,
-    collection: str,
-    items: Sequence[tuple[str, dict[str, Any]]],
-    query: Mapping[str, Any],
-    scopes: Sequence[str],
-) -> dict[str, Any]:
-    """``items`` by scope (``zones/us-central1-a``), with a warning for each empty scope."""
-    where = {id(item): scope for scope, item in items}
-    chosen, token = page(name, [item for _, item in items], query)
-    by_scope: dict[str, dict[str, Any]] = {}
+def aggregated(call: Call, kind: str, items: Sequence[Json]) -> Json:
+    """A list response by scope (``zones/us-central1-a``), with a warning for each zone that has none."""
+    root, collection = f"projects/{call.owner.id}/", f"{kind}s"
+    name = f"{root}aggregated/{collection}"
+    chosen, token = page(call, name, items)
+    by_scope: dict[str, Json] = {}
     for item in chosen:
-        by_scope.setdefault(where[id(item)], {}).setdefault(collection, []).append(item)
-    for scope in scopes:
-        if scope not in by_scope:
-            message = f"There are no results for scope '{scope}' on this page."
-            by_scope[scope] = {
-                "warning": {
-                    "code": "NO_RESULTS_ON_PAGE",
-                    "message": message,
-                    "data": [{"key": "scope", "value": scope}],
-                }
-            }
-    return _list(kind, name, by_scope, token)
+        scope = item["selfLink"].partition(root)[2].rpartition(f"/{collection}/")[0]
+        by_scope.setdefault(scope, {}).setdefault(collection, []).append(item)
+    for scope in (f"zones/{zone}" for zone in facts.zones()):
+        message = f"There are no results for scope '{scope}' on this page."
+        data = [{"key": "scope", "value": scope}]
+        warning = {"code": "NO_RESULTS_ON_PAGE", "message": message, "data": data}
+        by_scope.setdefault(scope, {"warning": warning})
+    return _list(f"compute#{kind}AggregatedList", name, by_scope, token)

@@ -307,9 +307,7 @@ def _names(body: Json, group: Json, request: str) -> list[str]:
     if len(set(named)) < len(named):
         raise refusals.invalid("resource.instances", "", "Instance names must be unique.")
     found = named or [f"{group['baseInstanceName']}-{request}-{number}" for number in range(count)]
-    if not 1 <= len(found) <= MOST:
-        sentence = f"Must be between 1 and {MOST}."
-        raise refusals.invalid("resource.resizeBy", len(found), sentence)
+    refusals.unless_between("resource.resizeBy", len(found), 1, MOST)
     return found
 
 
@@ -322,9 +320,9 @@ def _check(body: Json, group: Json, template: Json) -> None:
         raise _refused("Resize requests are not supported for groups with Spot VMs.")
     if run is None and model == "STANDARD":
         raise refusals.invalid("resource.requestedRunDuration", "", "A run duration must be specified.")
-    if run is not None and not SHORTEST_S <= int(run.get("seconds", 0)) <= LONGEST_S:
-        sentence = f"Must be between {SHORTEST_S} and {LONGEST_S} seconds."
-        raise refusals.invalid("resource.requestedRunDuration.seconds", run.get("seconds", 0), sentence)
+    if run is not None:
+        field, seconds = "resource.requestedRunDuration.seconds", int(run.get("seconds", 0))
+        refusals.unless_between(field, seconds, SHORTEST_S, LONGEST_S, " seconds")
     if model == "FLEX_START" and group["instanceLifecyclePolicy"]["defaultActionOnFailure"] != "DO_NOTHING":
         raise _refused("Flex-start VMs need a group with instanceLifecyclePolicy.defaultActionOnFailure DO_NOTHING.")  # fmt: skip  # noqa: E501
 
@@ -378,9 +376,7 @@ def list_requests(call: Call) -> Json:
     path, _ = documents.find(call, GROUPS, "instance_group_manager")
     table = call.world.part(Compute).resources[REQUESTS]
     items = [document for name, document in table.items() if name.startswith(f"{path}/")]
-    return filters.listing(
-        "compute#instanceGroupManagerResizeRequestList", f"{path}/resizeRequests", items, call.query
-    )
+    return filters.listing(call, "instanceGroupManagerResizeRequest", f"{path}/resizeRequests", items)
 
 
 @mutation(

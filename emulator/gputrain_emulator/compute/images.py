@@ -104,4 +104,4 @@ def list_images(call: Call) -> dict[str, Any]:
     items += [
         d for n, d in compute.resources["images"].items() if n.startswith(prefix) and "/family/" not in n
     ]
-    return filters.listing("compute#imageList", prefix.rstrip("/"), items, call.query)
+    return filters.listing(call, "image", prefix.rstrip("/"), items)

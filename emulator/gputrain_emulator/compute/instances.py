@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import build, checks, filters, lifecycle, operations, refusals
 from gputrain_emulator.compute.links import fingerprint, last
@@ -91,9 +90,7 @@ def list_instances(call: Call) -> Json:
     """The VMs of a zone."""
     compute, zone = call.world.part(Compute), find_zone(call)
     items = [vm.resource for vm in visible(compute, call.owner.id, call.stale_s) if vm.zone == zone]
-    return filters.listing(
-        "compute#instanceList", f"projects/{call.owner.id}/zones/{zone}/instances", items, call.query
-    )
+    return filters.listing(call, "instance", f"projects/{call.owner.id}/zones/{zone}/instances", items)
 
 
 @COMPUTE.method(
@@ -102,10 +99,8 @@ def list_instances(call: Call) -> Json:
 def aggregated_list(call: Call) -> Json:
     """The VMs of the project, by zone."""
     compute = call.world.part(Compute)
-    items = [(f"zones/{vm.zone}", vm.resource) for vm in visible(compute, call.owner.id, call.stale_s)]
-    scopes = [f"zones/{zone}" for zone in facts.zones()]
-    name = f"projects/{call.owner.id}/aggregated/instances"
-    return filters.aggregated("compute#instanceAggregatedList", name, "instances", items, call.query, scopes)
+    items = [vm.resource for vm in visible(compute, call.owner.id, call.stale_s)]
+    return filters.aggregated(call, "instance", items)
 
 
 @mutation("compute.instances.delete")
@@ -191,8 +186,7 @@ def get_serial_port_output(call: Call) -> Json:
     """What the guest wrote, from ``start`` on; at most the last MiB is kept."""
     vm = find(call)
     port = int(call.query.get("port", 1))
-    if not 1 <= port <= 4:
-        raise refusals.invalid("port", port, "Must be between 1 and 4.")
+    refusals.unless_between("port", port, 1, 4)
     data, start, following = vm.serial.read(int(call.query.get("start", 0))) if port == 1 else (b"", 0, 0)
     return {
         "kind": "compute#serialPortOutput",

@@ -34,12 +34,6 @@ def in_project(url: str, project: str) -> str:
     return relative(url) or f"projects/{project}/{url.lstrip('/')}"
 
 
-def segment(url: str, collection: str) -> str:
-    """The name that follows ``collection`` in ``url``, or ""."""
-    match = re.search(rf"(?:^|/){collection}/([^/]+)", url)
-    return match.group(1) if match else ""
-
-
 def fingerprint(document: Any) -> str:
     """A fingerprint that changes with the document, as Google's do."""
     digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()

@@ -251,12 +251,11 @@ def _profile(call: Call, name: str) -> str:
 def insert_network(call: Call) -> Operation:
     """A network: in auto mode with a subnetwork in each region, in custom mode with none."""
     body, compute = call.body, call.world.part(Compute)
-    mtu, is_auto = int(body.get("mtu", 0)), bool(body.get("autoCreateSubnetworks"))
-    if mtu and not MTU[0] <= mtu <= MTU[1]:
-        raise refusals.invalid("resource.mtu", mtu, f"Must be between {MTU[0]} and {MTU[1]}.")
+    mtu, is_auto = int(body.get("mtu", 1460)), bool(body.get("autoCreateSubnetworks"))
+    refusals.unless_between("resource.mtu", mtu, *MTU)
     if body.get("name") == "default":
         raise refusals.already_exists(f"projects/{call.owner.id}/global/networks/default")
-    more: Json = {"autoCreateSubnetworks": is_auto, "mtu": mtu or 1460}
+    more: Json = {"autoCreateSubnetworks": is_auto, "mtu": mtu}
     if body.get("networkProfile"):
         more["networkProfile"] = _profile(call, last(body["networkProfile"]))
         if is_auto:

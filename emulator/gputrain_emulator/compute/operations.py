@@ -173,7 +173,7 @@ def _list(call: Call) -> dict[str, Any]:
     scope, every = scope_of(call), call.world.part(Compute).operations.values()
     here = (o.document for o in every if o.scope == scope)
     items = [one for one in here if call.shows(parse_time(one["insertTime"]))]
-    return filters.listing("compute#operationList", f"{scope}/operations", items, call.query)
+    return filters.listing(call, "operation", f"{scope}/operations", items)
 
 
 for _group in ("zoneOperations", "regionOperations", "globalOperations"):
@@ -191,12 +191,5 @@ for _group in ("zoneOperations", "regionOperations", "globalOperations"):
 )
 def aggregated(call: Call) -> dict[str, Any]:
     """Every operation of the project, by scope."""
-    compute = call.world.part(Compute)
-    root = f"projects/{call.owner.id}/"
-    items = [
-        (o.scope.removeprefix(root), o.document)
-        for o in compute.operations.values()
-        if o.scope.startswith(root)
-    ]
-    name = f"{root}aggregated/operations"
-    return filters.aggregated("compute#operationAggregatedList", name, "operations", items, call.query, [])
+    every, root = call.world.part(Compute).operations.values(), f"projects/{call.owner.id}/"
+    return filters.aggregated(call, "operation", [o.document for o in every if o.scope.startswith(root)])

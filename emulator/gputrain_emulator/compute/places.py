@@ -121,7 +121,7 @@ def _register_places(collection: str, kind: str, names: Callable[[], Sequence[st
     def list_(call: Call) -> Json:
         items = [make(call, name) for name in names()]
         name = f"projects/{call.owner.id}/{collection}"
-        return filters.listing(f"compute#{kind}List", name, items, call.query)
+        return filters.listing(call, kind, name, items)
 
 
 _register_places("regions", "region", facts.regions, _region)
@@ -200,7 +200,7 @@ def _register(collection: str) -> None:
         def make() -> Json:
             name = f"projects/{call.owner.id}/zones/{zone}/{collection}"
             items = sold_in(compute, call.owner.id, zone)
-            return filters.listing(f"compute#{kind}List", name, items, call.query)
+            return filters.listing(call, kind, name, items)
 
         return page(call, make)
 
@@ -209,13 +209,8 @@ def _register(collection: str) -> None:
         project, compute = call.owner.id, call.world.part(Compute)
 
         def make() -> Json:
-            scopes = {zone: f"zones/{zone}" for zone in facts.zones()}
-            items = [(scopes[zone], one) for zone in scopes for one in sold_in(compute, project, zone)]
-            name = f"projects/{project}/aggregated/{collection}"
-            empty = list(scopes.values())
-            return filters.aggregated(
-                f"compute#{kind}AggregatedList", name, collection, items, call.query, empty
-            )
+            items = [one for zone in facts.zones() for one in sold_in(compute, project, zone)]
+            return filters.aggregated(call, kind, items)
 
         return page(call, make)
 

@@ -42,6 +42,12 @@ def invalid(field: str, value: object, sentence: str) -> ApiError:
     )
 
 
+def unless_between(field: str, value: int, least: int, most: int, unit: str = "") -> None:
+    """400 for a number that is not between the two."""
+    if not least <= value <= most:
+        raise invalid(field, value, f"Must be between {least} and {most}{unit}.")
+
+
 def not_found(resource: str) -> ApiError:
     return ApiError(404, f"The resource '{resource}' was not found", reason="notFound")
 

@@ -88,11 +88,11 @@ class Serial:
         self.written += len(data)
         del self.kept[:-SERIAL_RING]
 
-    def read(self, start: int, size: int = SERIAL_RING) -> tuple[bytes, int, int]:
+    def read(self, start: int) -> tuple[bytes, int, int]:
         """Bytes from ``start``, where they really start, and where the next read goes on."""
         oldest = self.written - len(self.kept)
         begin = max(start if start >= 0 else max(oldest, self.written + start), oldest)
-        data = bytes(self.kept[begin - oldest :][:size])
+        data = bytes(self.kept[begin - oldest :])
         return data, begin, begin + len(data)
 
 

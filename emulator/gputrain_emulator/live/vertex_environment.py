@@ -54,10 +54,9 @@ def environment(
     CLUSTER_SPEC holds addresses where Vertex AI writes names: a server binds its own, so several jobs run
     side by side on the same ports.
     """
-    names = {place.task: place.address for place in places}
     pools: dict[str, list[str]] = {}
     for place in places:
-        pools.setdefault(place.pool, []).append(f"{names[place.task]}:{TRAINING_PORT}")
+        pools.setdefault(place.pool, []).append(f"{place.address}:{TRAINING_PORT}")
     legacy = json.dumps({"python_module": "", "package_uris": [], "job_args": []})  # a string: so it is there
     task: dict[str, Any] = {"type": mine.pool, "index": mine.index}
     spec = {"cluster": pools, "environment": "cloud", "task": task, "job": legacy}
@@ -85,7 +84,7 @@ def environment(
             "TF_CONFIG": json.dumps(tensorflow),
             "RANK": str([place.task for place in places].index(mine.task)),
             "WORLD_SIZE": str(len(places)),
-            "MASTER_ADDR": names[places[0].task],
+            "MASTER_ADDR": places[0].address,
             "MASTER_PORT": str(MASTER_PORT),
         }
     return found

@@ -48,7 +48,7 @@ def insert(call: Call) -> Answer:
 def put_chunk(call: Call) -> Answer:
     """Bytes of a resumable upload, or a question how far it is."""
     storage = call.world.part(Storage)
-    session = storage.uploads.find(_upload_id(call))
+    session = storage.uploads.find(call.query_all.get("upload_id", [""])[-1])
     with session.lock:
         if session.result is None:
             content_range = call.headers.get("content-range", "")
@@ -110,10 +110,6 @@ def _start(call: Call) -> Reply:
     query = f"uploadType=resumable&name={quote(name, safe='')}&upload_id={upload_id}"
     where = f"{call.base_url}/upload/storage/v1/b/{quote(bucket, safe='')}/o?{query}"
     return Reply(status=200, headers={"Location": where, "X-GUploader-UploadID": upload_id})
-
-
-def _upload_id(call: Call) -> str:
-    return call.query_all.get("upload_id", [""])[-1]
 
 
 def _metadata(raw: bytes) -> dict[str, Any]:

@@ -157,10 +157,7 @@ class Storage:
 
     def add_bucket(self, name: str, *, location: str = "us-central1", project: str = "") -> Bucket:
         """A bucket of a project, the first one unless another is named."""
-        owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
-        if owner is None:
-            raise LookupError(f"no such project: {project}")
-        return self.buckets.add(name, project=owner, location=location)
+        return self.buckets.add(name, project=self.world.owner(project), location=location)
 
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
