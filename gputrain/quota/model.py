@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import ANY_RESERVATION, PREEMPTIBLE_CPUS, ProvisioningModel, Quota, Service, Shape
+from gputrain.catalog import PREEMPTIBLE_CPUS, ProvisioningModel, Quota, Service, Shape
 from gputrain.display.table import TableDisplay
 from gputrain.errors import (
     ApiDisabledError,
@@ -20,7 +20,6 @@ from gputrain.errors import (
     PermissionDeniedError,
     QuotaExceededError,
 )
-from gputrain.google.cache import Found
 from gputrain.google.errors import UnclearError
 
 EVERYWHERE = "all regions"
@@ -245,113 +244,6 @@ def limit_at(found: Sequence[QuotaRow], wanted: Mapping[str, str]) -> float | No
     covering = [row for row in found if row.covers(wanted)]
     best = max(covering, key=lambda row: len(row.dimensions), default=None)
     return None if best is None else best.limit
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class QuotaSnapshot:
-    """All that was read of one service's quotas in one minute, and what it means for any job."""
-
-    project: str
-    service: Service
-    found: Mapping[LimitSource, Found]
-    """By source: figures by (metric, region), figures by metric, and rows by quota id and by metric."""
-    disk_gib: int = 0
-    disk_type: str | None = None
-    counted_before: str = ""
-    """Why jobs of this backend count against nothing; empty: they do."""
-
-    @property
-    def unread(self) -> Mapping[str, str]:
-        """The sources that could not be read, and why."""
-        return {source.value: in_short(one.error) for source, one in self.found.items() if one.error}
-
-    @property
-    def note(self) -> str:
-        """The same in a line; empty: all were read."""
-        return "; ".join(grouped(self.unread))
-
-    @property
-    def fixes(self) -> tuple[str, ...]:
-        """What could not be read, why, and how to fix it: a line for each cause."""
-        whys = {}
-        for source, one in self.found.items():
-            if one.error:
-                fix = "" if isinstance(one.error, UnclearError) else one.error.fix  # its fix is for writes
-                whys[source.value] = in_short(one.error) + (f" ({fix})" if fix else "")
-        return grouped(whys)
-
-    def status(
-        self,
-        shape: Shape,
-        num_nodes: int,
-        model: ProvisioningModel,
-        region: str,
-        *,
-        reservation: str | None = None,
-    ) -> QuotaStatus:
-        """Whether the quotas of a region are enough for a job of ``num_nodes`` such machines.
-
-        A job in a reservation counts against nothing. With ``any`` reservation it may not either, so a quota
-        that is too small is unknown.
-        """
-        owned = self.counted_before
-        if model is ProvisioningModel.RESERVATION_BOUND or reservation not in (None, ANY_RESERVATION):
-            owned = owned or "machines of a reservation were counted when it was made"
-        gpus = shape.api_gpu_count * num_nodes
-        readings: tuple[QuotaReading, ...] = ()
-        if not owned:
-            against = counts(
-                shape, num_nodes, model, self.service, region, disk_gib=self.disk_gib,
-                disk_type=self.disk_type,
-            )  # fmt: skip
-            unnamed = QuotaReading(
-                metric=f"GPUs: {shape.gpu.kind}", where=region, need=gpus, project=self.project,
-                note="no quota is known by name",
-            )  # fmt: skip
-            readings = tuple(one for need in against for one in self._readings(need)) or (unnamed,)
-        if reservation == ANY_RESERVATION:
-            readings = tuple(map(_doubted, readings))
-        return QuotaStatus(
-            service=self.service, gpu=shape.gpu.kind, gpus=gpus, provisioning_model=model, region=region,
-            readings=readings, note=owned or self.note,
-        )  # fmt: skip
-
-    def _readings(self, need: QuotaReading) -> Iterator[QuotaReading]:
-        """One for each source that has a limit; where none has, one that is unknown and says why."""
-        blank = attrs.evolve(need, project=self.project)
-        figures = {source: pair for source in self.found if (pair := self._figures(source, need))}
-        for source, (limit, usage) in figures.items():
-            note = ""
-            if need.metric == PREEMPTIBLE_CPUS.name and limit == 0:
-                # A project that never asked for any may count Spot VMs against CPUS: unverified, so no block.
-                limit, note = None, "0 may mean that they count against CPUS instead"
-            yield attrs.evolve(
-                blank, limit=limit, usage=usage, source=source, read_at=self.found[source].read_at, note=note
-            )
-        if not figures and need.is_gate and not need.is_optional:
-            listed = LimitSource.PROJECT if need.where == EVERYWHERE else LimitSource.REGIONS
-            asked = [listed] * (self.service is Service.COMPUTE)
-            asked += [LimitSource.CLOUD_QUOTAS] * bool(need.quota_id)
-            whys = {one.value: self.unread.get(one.value, "does not tell it") for one in asked}
-            yield attrs.evolve(blank, note="; ".join(grouped(whys)))
-
-    def _figures(self, source: LimitSource, need: QuotaReading) -> Figures | None:
-        read: Mapping[Any, Any] = self.found[source].value or {}
-        if source is LimitSource.REGIONS:
-            return read.get((need.metric, need.where))
-        if source is LimitSource.PROJECT:
-            return read.get(need.metric) if need.where == EVERYWHERE else None
-        found = read.get(need.quota_id) or read.get(need.metric) or ()
-        limit = limit_at(found, dict(need.dimensions))
-        return None if limit is None else (limit, None)
-
-
-def _doubted(reading: QuotaReading) -> QuotaReading:
-    """What is short does not count where a reservation has room."""
-    if reading.verdict is not Verdict.SHORT:
-        return reading
-    figures = f"{reading.limit:g}, of which {reading.usage or 0:g} are used"
-    return attrs.evolve(reading, limit=None, note=f"{figures}: enough where a reservation has room")
 
 
 def grouped(reasons: Mapping[str, str]) -> tuple[str, ...]:

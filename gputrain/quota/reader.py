@@ -13,22 +13,27 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import ProvisioningModel, Service, Shape
+from gputrain.catalog import ANY_RESERVATION, PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
 from gputrain.display.table import Table, TableDisplay, as_cell
 from gputrain.errors import QuotaExceededError
 from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient
 from gputrain.google.cache import Found
+from gputrain.google.errors import UnclearError
 from gputrain.google.forms import Json, mappings, number, texts
 from gputrain.quota.model import (
+    EVERYWHERE,
     Figures,
     LimitSource,
     QuotaReading,
     QuotaRow,
-    QuotaSnapshot,
     QuotaStatus,
     Verdict,
     contradictions,
+    counts,
+    grouped,
+    in_short,
+    limit_at,
 )
 from gputrain.retry import SOON
 from gputrain.spec import GpuRequest
@@ -98,13 +103,9 @@ class QuotaReader:
 
     def snapshot(self, found: Mapping[str, Found]) -> QuotaSnapshot:
         """What those calls found."""
+        keys = {source: self._key(source) for source in LimitSource}
         return QuotaSnapshot(
-            project=self.client.project,
-            service=self.service,
-            found={source: found[key] for source in LimitSource if (key := self._key(source)) in found},
-            disk_gib=self.disk_gib,
-            disk_type=self.disk_type,
-            counted_before=self.counted_before,
+            reader=self, found={source: found[key] for source, key in keys.items() if key in found}
         )
 
     @contextmanager
@@ -128,10 +129,11 @@ class QuotaReader:
             for metric, figures in _figures(region).items()
         }
 
-    def _project(self) -> dict[str, Figures]:
+    def _project(self) -> dict[tuple[str, str], Figures]:
         url = f"{self.client.url(Api.COMPUTE)}/compute/v1/projects/{self.client.project}"
         params = {"fields": _QUOTA_FIELDS}
-        return _figures(self.client.get(url, action="read the quotas", params=params, policy=SOON))
+        read = _figures(self.client.get(url, action="read the quotas", params=params, policy=SOON))
+        return {(metric, EVERYWHERE): figures for metric, figures in read.items()}
 
     def _infos(self) -> dict[str, tuple[QuotaRow, ...]]:
         """The rows of each quota, by its id and by its metric. Vertex AI has one quota a metric."""
@@ -186,6 +188,106 @@ def limit_of(value: Any) -> float | None:
     if found is None or found < -1:
         return None
     return float("inf") if found == -1 else found
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class QuotaSnapshot:
+    """All that was read of one service's quotas in one minute, and what it means for any job."""
+
+    reader: QuotaReader
+    found: Mapping[LimitSource, Found]
+    """By source: figures by (metric, place), or rows by quota id and by metric."""
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """The sources that could not be read, and why."""
+        return {source.value: in_short(one.error) for source, one in self.found.items() if one.error}
+
+    @property
+    def note(self) -> str:
+        """The same in a line; empty: all were read."""
+        return "; ".join(grouped(self.unread))
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        """What could not be read, why, and how to fix it: a line for each cause."""
+        whys = {}
+        for source, one in self.found.items():
+            if one.error:
+                fix = "" if isinstance(one.error, UnclearError) else one.error.fix  # its fix is for writes
+                whys[source.value] = in_short(one.error) + (f" ({fix})" if fix else "")
+        return grouped(whys)
+
+    def status(
+        self,
+        shape: Shape,
+        num_nodes: int,
+        model: ProvisioningModel,
+        region: str,
+        *,
+        reservation: str | None = None,
+    ) -> QuotaStatus:
+        """Whether the quotas of a region are enough for a job of ``num_nodes`` such machines.
+
+        A job in a reservation counts against nothing. With ``any`` reservation it may not either, so a quota
+        that is too small is unknown.
+        """
+        owned = self.reader.counted_before
+        if model is ProvisioningModel.RESERVATION_BOUND or reservation not in (None, ANY_RESERVATION):
+            owned = owned or "machines of a reservation were counted when it was made"
+        gpus = shape.api_gpu_count * num_nodes
+        readings: tuple[QuotaReading, ...] = ()
+        if not owned:
+            against = counts(
+                shape, num_nodes, model, self.reader.service, region, disk_gib=self.reader.disk_gib,
+                disk_type=self.reader.disk_type,
+            )  # fmt: skip
+            unnamed = QuotaReading(
+                metric=f"GPUs: {shape.gpu.kind}", where=region, need=gpus, project=self.reader.client.project,
+                note="no quota is known by name",
+            )  # fmt: skip
+            readings = tuple(one for need in against for one in self._readings(need)) or (unnamed,)
+        if reservation == ANY_RESERVATION:
+            readings = tuple(map(_doubted, readings))
+        return QuotaStatus(
+            service=self.reader.service, gpu=shape.gpu.kind, gpus=gpus, provisioning_model=model,
+            region=region, readings=readings, note=owned or self.note,
+        )  # fmt: skip
+
+    def _readings(self, need: QuotaReading) -> Iterator[QuotaReading]:
+        """One for each source that has a limit; where none has, one that is unknown and says why."""
+        blank = attrs.evolve(need, project=self.reader.client.project)
+        figures = {source: pair for source in self.found if (pair := self._figures(source, need))}
+        for source, (limit, usage) in figures.items():
+            note = ""
+            if need.metric == PREEMPTIBLE_CPUS.name and limit == 0:
+                # A project that never asked for any may count Spot VMs against CPUS: unverified, so no block.
+                limit, note = None, "0 may mean that they count against CPUS instead"
+            yield attrs.evolve(
+                blank, limit=limit, usage=usage, source=source, read_at=self.found[source].read_at, note=note
+            )
+        if not figures and need.is_gate and not need.is_optional:
+            listed = LimitSource.PROJECT if need.where == EVERYWHERE else LimitSource.REGIONS
+            asked = [listed] * (self.reader.service is Service.COMPUTE)
+            asked += [LimitSource.CLOUD_QUOTAS] * bool(need.quota_id)
+            whys = {one.value: self.unread.get(one.value, "does not tell it") for one in asked}
+            yield attrs.evolve(blank, note="; ".join(grouped(whys)))
+
+    def _figures(self, source: LimitSource, need: QuotaReading) -> Figures | None:
+        read: Mapping[Any, Any] = self.found[source].value or {}
+        if source is not LimitSource.CLOUD_QUOTAS:
+            return read.get((need.metric, need.where))
+        found = read.get(need.quota_id) or read.get(need.metric) or ()
+        limit = limit_at(found, dict(need.dimensions))
+        return None if limit is None else (limit, None)
+
+
+def _doubted(reading: QuotaReading) -> QuotaReading:
+    """What is short does not count where a reservation has room."""
+    if reading.verdict is not Verdict.SHORT:
+        return reading
+    figures = f"{reading.limit:g}, of which {reading.usage or 0:g} are used"
+    return attrs.evolve(reading, limit=None, note=f"{figures}: enough where a reservation has room")
 
 
 @attrs.frozen(kw_only=True, repr=False)

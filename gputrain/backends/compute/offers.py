@@ -26,7 +26,8 @@ from gputrain.google.cache import Found
 from gputrain.google.compute_lists import ZonalList, list_all_zones, zone_of
 from gputrain.google.forms import mapping, mappings
 from gputrain.planning import Candidate, Fact, Offer, Supply
-from gputrain.quota.model import QuotaSnapshot, grouped, in_short
+from gputrain.quota.model import grouped, in_short
+from gputrain.quota.reader import QuotaSnapshot
 from gputrain.retry import GLANCE
 from gputrain.spec import TrainingSpec
 

@@ -20,7 +20,7 @@ from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service,
 from gputrain.google.cache import Found
 from gputrain.google.compute_lists import zone_of
 from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
-from gputrain.quota.model import QuotaSnapshot
+from gputrain.quota.reader import QuotaSnapshot
 from gputrain.spec.spec import MAX_ARGUMENT_BYTES
 
 NAME = "vertex"
