@@ -66,8 +66,10 @@ _NOT_FOR_ALL = re.compile(
     r"Calendar Mode|Flex Start|Reserved|Commitment|Sole Tenancy|Custom|Premium|suspended|Capacity Optimized",
     re.IGNORECASE,
 )
-Sold = Mapping[str, frozenset[str]]
-"""Regions, by machine type and kind of GPU."""
+Places = frozenset[str]
+"""Zones, and the regions that they are in or of which no zone is known."""
+Sold = Mapping[str, Places]
+"""Where each machine type and kind of GPU is."""
 Figures = Mapping[ProvisioningModel, Decimal]
 PriceKey = tuple[str, str]
 """Machine type or kind of attached GPU, and region."""
@@ -244,14 +246,6 @@ _MACHINES = {one.machine_type: one for one in catalog.machines() if one.gpu}
 _ATTACHED = sorted({row.gpu for row in catalog.attachments()})
 
 
-@attrs.frozen
-class Places:
-    """Where a machine type or a kind of GPU is."""
-
-    zones: frozenset[str]
-    regions: frozenset[str]
-
-
 def inventory(machines: Listing[Json], accelerators: Listing[Json]) -> Inventory:
     """What the two lists say together: what has NVIDIA GPUs, and can still be created."""
     listed = {str(one.get("name")): one for one in filter(_can_be_made, machines.items)}
@@ -285,13 +279,12 @@ def rebuilt(
     """The new tables and what changes, from those that are used now. Pure."""
     old = places_of(before["places"])
     new = {of: _places_now(of, one, seen) for of, one in old.items()}
-    sold = {of: one.regions for of, one in new.items()}
-    prices, moved = merged_prices(before["prices"], prices_of(rates, sold), sold, day=day)
+    prices, moved = merged_prices(before["prices"], prices_of(rates, new), new, day=day)
     places = tuple(
         {"list": f"{'machine' if of in _MACHINES else 'gpu'}-{what}", "of": of,
          "places": " ".join(sorted(found)), "source": _LISTS, "dated": day}
         for of, one in sorted(new.items())
-        for what, found in (("regions", one.regions), ("zones", one.zones))
+        for what, found in (("regions", one - _zones(one)), ("zones", _zones(one)))
     )  # fmt: skip
     return {"prices": prices, "places": places}, (*_place_changes(old, new, seen), *moved)
 
@@ -302,19 +295,22 @@ def places_of(rows: Iterable[Row]) -> dict[str, Places]:
     listed |= {
         (row["list"], of): frozenset(row["places"].split()) for row in rows for of in row["of"].split()
     }
-    found = {kind: Places(listed["gpu-zones", kind], listed["gpu-regions", kind]) for kind in _ACCELERATORS}
+    found = {kind: listed["gpu-zones", kind] | listed["gpu-regions", kind] for kind in _ACCELERATORS}
     for name, machine in _MACHINES.items():
         regions = listed["machine-regions", name]
-        zones = listed["machine-zones", name] or found[machine.gpu or ""].zones
-        found[name] = Places(frozenset(zone for zone in zones if region_of(zone) in regions), regions)
+        zones = listed["machine-zones", name] or found[machine.gpu or ""]
+        found[name] = regions.union(zone for zone in zones if region_of(zone) in regions)
     return found
+
+
+def _zones(places: Places) -> Places:
+    return frozenset(one for one in places if one != region_of(one))
 
 
 def _places_now(of: str, before: Places, seen: Inventory) -> Places:
     """Where it is by the lists; a zone that did not answer keeps what it had."""
-    zones = seen.zones.get(_ACCELERATORS.get(of, of), frozenset())
-    zones |= frozenset(filter(seen.may_hold, before.zones))
-    return Places(zones, frozenset(map(region_of, zones)).union(filter(seen.may_hold, before.regions)))
+    zones = seen.zones.get(_ACCELERATORS.get(of, of), frozenset()).union(filter(seen.may_hold, before))
+    return zones.union(map(region_of, zones))
 
 
 def _place_changes(
@@ -335,12 +331,11 @@ def _place_changes(
         yield Change(kind=ChangeKind.NEW_MACHINE, of=name, now=f"{size}, in {len(seen.zones[name])} zones")
     for of in (*_ATTACHED, *_MACHINES):
         old, new = before[of], now[of]
-        unplaced = old.regions.difference(map(region_of, old.zones))  # regions of which no zone was known
-        removed = (old.zones - new.zones) | (unplaced - new.regions)
-        if old.regions and not new.regions:
-            yield Change(kind=ChangeKind.GONE, of=of, before=f"in {len(old.regions)} regions")
+        if old and not new:
+            yield Change(kind=ChangeKind.GONE, of=of, before=f"in {len(old - _zones(old))} regions")
             continue
-        if added := " ".join(sorted(new.zones - old.zones)):
+        removed = (old - new).difference(map(region_of, _zones(old)))  # a region, if no zone of it was known
+        if added := " ".join(sorted(_zones(new - old))):
             yield Change(kind=ChangeKind.PLACES_ADDED, of=of, now=added)
         if removed:
             yield Change(kind=ChangeKind.PLACES_REMOVED, of=of, before=" ".join(sorted(removed)))
