@@ -18,7 +18,7 @@ import attrs
 
 from gputrain.backends.agent_reports import whole
 from gputrain.backends.base import LogLine
-from gputrain.display.plot import Curve, Panel, Plot, is_number, is_numeric, short, sparkline
+from gputrain.display.plot import Curve, Plot, is_number, is_numeric, short, sparkline
 from gputrain.display.table import Table, TableDisplay
 from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
@@ -105,18 +105,10 @@ class Metrics(TableDisplay):
 
     rows: tuple[Report, ...] = attrs.field(default=(), repr=False)
     """All reports; of more than 20,000 every second, fourth... one, and the newest."""
-    count: int = attrs.field()
+    count: int = 0
     """How many reports were made."""
-    last: Report = attrs.field(repr=False)
+    last: Report = attrs.field(factory=dict, repr=False)
     """The newest value of every name."""
-
-    @count.default
-    def _count(self) -> int:
-        return len(self.rows)
-
-    @last.default
-    def _last(self) -> Report:
-        return {name: value for row in self.rows for name, value in row.items()}
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Metrics:
@@ -175,11 +167,9 @@ class Metrics(TableDisplay):
             log: a logarithmic scale of values.
             x: ``step``, or ``time`` in seconds since the first report.
         """
-        panels = []
-        for name in names or self.names[:MOST_PLOTS]:
-            points = self.series(name, along=x)
-            panels.append(Panel(title=name, curves=(Curve(label=name, points=points),) if points else ()))
-        return Plot(panels=tuple(panels), log=log, along=x)
+        series = {name: self.series(name, along=x) for name in names or self.names[:MOST_PLOTS]}
+        panels = {name: [Curve(label=name, points=one)] if one else [] for name, one in series.items()}
+        return Plot(panels=panels, log=log, along=x)
 
     def to_pandas(self) -> Any:
         """The reports as a ``pandas.DataFrame``. Raises RequestError where pandas is not installed."""

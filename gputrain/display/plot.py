@@ -7,7 +7,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeGuard
 
@@ -61,16 +61,11 @@ class Curve:
 
 
 @attrs.frozen(kw_only=True)
-class Panel:
-    title: str
-    curves: tuple[Curve, ...]
-
-
-@attrs.frozen(kw_only=True)
 class Plot:
     """Curves in one picture, which shows itself in a notebook; without matplotlib as sparklines."""
 
-    panels: tuple[Panel, ...]
+    panels: Mapping[str, Sequence[Curve]]
+    """By their titles."""
     log: bool = False
     along: str = "step"
 
@@ -87,30 +82,30 @@ class Plot:
         rows = math.ceil(len(self.panels) / columns) or 1
         figure = Figure(figsize=(_WIDE * columns, _HIGH * rows), layout="constrained")
         places = figure.subplots(rows, columns, squeeze=False).flat
-        for axes, panel in zip(places, self.panels):
-            self._draw(axes, panel)
+        for axes, (title, curves) in zip(places, self.panels.items()):
+            self._draw(axes, title, curves)
         for axes in list(figure.axes)[len(self.panels) :]:
             axes.remove()
         return figure
 
-    def _draw(self, axes: Any, panel: Panel) -> None:
+    def _draw(self, axes: Any, title: str, curves: Sequence[Curve]) -> None:
         lines, left_out = [], 0
-        for curve in panel.curves:
+        for curve in curves:
             ys = [float(y) if is_number(y) else math.nan for _, y in curve.points]
             left_out += sum(y <= 0 for y in ys) if self.log else 0
             # one value alone is no line
             lines += axes.plot([x for x, _ in curve.points], ys, linewidth=1.5, marker="." * (len(ys) == 1))
-        if self.log and any(y > 0 for curve in panel.curves for _, y in curve.points):
+        if self.log and any(y > 0 for curve in curves for _, y in curve.points):
             axes.set_yscale("log", nonpositive="mask")
         note = f", {left_out} values not above 0 left out" if left_out else ""
-        title = f"{sanitize(cut(panel.title))}{' (log)' if self.log else ''}{note}"
+        title = f"{sanitize(cut(title))}{' (log)' if self.log else ''}{note}"
         axes.set_title(title if lines else f"no {title} yet", fontsize=11, parse_math=False)
         axes.set_xlabel("seconds" if self.along == "time" else self.along)
         axes.grid(alpha=0.25)
-        if len(panel.curves) > 1:
+        if len(curves) > 1:
             # a label that begins with an underscore would be left out
-            labels = [f" {sanitize(curve.label)}" for curve in panel.curves[:NAMED]]
-            rest = len(panel.curves) - NAMED
+            labels = [f" {sanitize(curve.label)}" for curve in curves[:NAMED]]
+            rest = len(curves) - NAMED
             legend = axes.legend(
                 lines[:NAMED], labels, title=f"and {rest} more" if rest > 0 else None, fontsize=8,
                 loc="center left", bbox_to_anchor=(1, 0.5),
@@ -129,9 +124,9 @@ class Plot:
 
     def __str__(self) -> str:
         lines = []
-        for panel in self.panels:
-            lines.append(sanitize(panel.title) if panel.curves else f"no {sanitize(panel.title)} yet")
-            for curve in panel.curves:
+        for title, curves in self.panels.items():
+            lines.append(sanitize(title) if curves else f"no {sanitize(title)} yet")
+            for curve in curves:
                 values = [y for _, y in curve.points]
                 lines.append(f"{sanitize(curve.label)}  {sparkline(values)}  {short(values[-1])}")
         return "\n".join(lines)
@@ -144,7 +139,7 @@ class Plot:
         except RequestError:
             return ""
         png = base64.b64encode(out.getvalue()).decode()
-        names = escape_html(", ".join(panel.title for panel in self.panels))
+        names = escape_html(", ".join(self.panels))
         return f'<img alt="{names}" style="max-width:100%" src="data:image/png;base64,{png}">'
 
     def _repr_html_(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from gputrain import causes
 from gputrain.concurrency import gather
 from gputrain.display.live import Status, cause
-from gputrain.display.plot import Curve, Panel, Plot, is_numeric
+from gputrain.display.plot import Curve, Plot, is_numeric
 from gputrain.display.table import Table, TableDisplay, cut
 from gputrain.errors import GputrainError, RequestError
 from gputrain.experiments.points import Point, word, words
@@ -147,7 +147,7 @@ class Comparison(TableDisplay):
         """
         if x not in ("step", "time"):
             raise invalid("x", x, "'step' or 'time'", "x='step'")
-        return Plot(panels=(_panel(self._metric_rows(), metric, x),), log=log, along=x)
+        return Plot(panels={metric: _curves(self._metric_rows(), metric, x)}, log=log, along=x)
 
     def save_html(self, path: Any) -> None:
         """Write one page with all points, failures and plots, which needs no other file."""
@@ -213,16 +213,16 @@ def _names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(name for _, _, metrics in rows for name in metrics.names))
 
 
-def _panel(rows: Sequence[Row], name: str, along: str = "step") -> Panel:
+def _curves(rows: Sequence[Row], name: str, along: str = "step") -> list[Curve]:
     curves = (
         Curve(label=words(point) or (job.name if job else ""), points=metrics.series(name, along=along))
         for point, job, metrics in rows
     )
-    return Panel(title=name, curves=tuple(one for one in curves if one.points))
+    return [one for one in curves if one.points]
 
 
 def _picture(rows: Sequence[Row], names: Sequence[str]) -> str:
-    return Plot(panels=tuple(_panel(rows, name) for name in names))._repr_html_() if names else ""
+    return Plot(panels={name: _curves(rows, name) for name in names})._repr_html_() if names else ""
 
 
 def _line(row: Row) -> str:

@@ -50,7 +50,7 @@ APART = ("gputrain.backends.", "gputrain.google.", "gputrain.images.repository")
 SEAM = "gputrain.backends.base"
 OF_BACKENDS = {"Bundle", "Fact", "Limit", "LogPage", "Offer", "Request", "Supply"}
 """Values between backends and planning."""
-PARTS = {"Curve", "Failure", "Panel"}
+PARTS = {"Curve", "Failure"}
 """Shown by the value that holds them: a plot, a job's error."""
 
 

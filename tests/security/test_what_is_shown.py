@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from gputrain.backends.base import LogLine
 from gputrain.cli import output
 from gputrain.display.live import PlainLines, Terminal, cause, job_status
-from gputrain.display.plot import Curve, Panel, Plot
+from gputrain.display.plot import Curve, Plot
 from gputrain.display.table import Table
 from gputrain.doctor.report import Check, Checks, Finding
 from gputrain.errors import FieldError, GputrainError, JobFailedError, SpecError
@@ -110,7 +110,7 @@ def pictures(text):
     yield "metrics", str(metrics)
     yield "metrics' page", metrics._repr_mimebundle_()["text/html"]
     curves = (Curve(label=text, points=((0, 1), (1, 2))),)
-    yield "plot", str(Plot(panels=(Panel(title=text, curves=curves), Panel(title=text, curves=()))))
+    yield "plot", str(Plot(panels={text: curves, f"{text} ": ()}))
     points = Comparison([({text: text, "a": text}, None)])
     points.title = text
     yield "comparison", str(points)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gputrain import Local, RequestError, Trainer
-from gputrain.display.plot import Curve, Panel, Plot
+from gputrain.display.plot import Curve, Plot
 from gputrain.metrics import MOST_REPORTS, Metrics, Progress
 from tests.each import each
 
@@ -52,14 +52,14 @@ def test_metrics_are_a_frame_and_a_plot(tmp_path):
     frame = metrics.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame["loss"]) == [3.0, 2.0]
-    assert [panel.title for panel in metrics.plot().panels] == ["loss", "lr"]
+    assert list(metrics.plot().panels) == ["loss", "lr"]
     metrics.plot("loss", log=True, x="time").save(tmp_path / "loss.svg")
     assert ElementTree.parse(tmp_path / "loss.svg").getroot().tag.endswith("svg")
 
 
 def plot(*values, **how):
     curves = tuple(Curve(label=f"lr={n}", points=tuple(enumerate(values))) for n in range(2))
-    return Plot(panels=(Panel(title="loss", curves=curves),), **how)
+    return Plot(panels={"loss": curves}, **how)
 
 
 def test_without_matplotlib_a_plot_prints_and_says_what_to_install(monkeypatch, tmp_path):
