@@ -15,7 +15,7 @@ from gputrain.doctor.report import Check, Checks, Probe, code, failed, ok, run_c
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError
 from gputrain.google import Api, GoogleClient, MissingError
 from gputrain.google.forms import Json, mappings, texts
-from gputrain.google.registry import ImageName, find_manifest, read_architectures
+from gputrain.google.registry import ImageName, find_digest, read_architectures
 from gputrain.google.storage import BucketPrefix, check_bucket
 from gputrain.retry import PATIENT
 from gputrain.spec import TrainingSpec
@@ -324,17 +324,16 @@ def _is_there(client: GoogleClient, name: str, shapes: Sequence[Shape]) -> Itera
         yield unknown(why)
         return
     try:
-        found = find_manifest(client, parsed, policy=PATIENT)
+        digest = find_digest(client, parsed, policy=PATIENT)
     except MissingError:
         fix = f"gcloud artifacts docker images list {parsed.host}/{parsed.path} --include-tags"
         yield failed(f"{parsed.host} has no such image", fix)
         return
-    if found is None:
+    if digest is None:
         yield unknown("these endpoints have no registry")
         return
-    yield ok(found.digest)
-    if found.has_platforms:
-        yield from _built_for(name, read_architectures(client, parsed), shapes)
+    yield ok(digest)
+    yield from _built_for(name, read_architectures(client, parsed), shapes)
 
 
 def _built_for(name: str, built: frozenset[str], shapes: Sequence[Shape]) -> Iterator[Check]:

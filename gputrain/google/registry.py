@@ -17,15 +17,13 @@ _IMAGE = re.compile(
     r"(?P<host>[a-z0-9.-]+\.pkg\.dev|(?:[a-z]+\.)?gcr\.io)/(?P<path>[^@:]+)"
     r"(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
-_LISTS = (
+_KINDS = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
-)
-_IMAGES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-_ACCEPTED = {"Accept": ", ".join((*_LISTS, *_IMAGES))}
+_ACCEPTED = {"Accept": ", ".join(_KINDS)}
 
 
 @attrs.frozen(kw_only=True)
@@ -49,16 +47,6 @@ class ImageName:
         return f"{self.host}/{self.path}@{digest}"
 
 
-@attrs.frozen(kw_only=True)
-class Manifest:
-    """What a registry says about an image."""
-
-    digest: str
-    """Empty where the registry does not say."""
-    has_platforms: bool
-    """True for a list of images, one a platform."""
-
-
 def resolve_digest(access: GoogleClient, image: str) -> str:
     """The image by its digest, if its name has one or Google's registry knows it; else the name as it is.
 
@@ -69,11 +57,11 @@ def resolve_digest(access: GoogleClient, image: str) -> str:
     if name is None or "@" in image:
         return image if name is None else name.by_digest(name.reference)
     try:
-        found = find_manifest(access, name)
+        digest = find_digest(access, name)
     except GputrainError as error:
         logging.getLogger("gputrain").info("%s stays a tag: %s", image, error.why)
         return image
-    return name.by_digest(found.digest) if found is not None and found.digest else image
+    return name.by_digest(digest) if digest else image
 
 
 def by_digest(image: str) -> str:
@@ -81,8 +69,8 @@ def by_digest(image: str) -> str:
     return image if "@sha256:" in image else ""
 
 
-def find_manifest(access: GoogleClient, image: ImageName, *, policy: Policy = GLANCE) -> Manifest | None:
-    """What the registry says about the image now; None where these endpoints have no registry.
+def find_digest(access: GoogleClient, image: ImageName, *, policy: Policy = GLANCE) -> str | None:
+    """The image's digest now, empty where the registry does not say; None: these endpoints have no registry.
 
     Raises:
         MissingError: there is no such image.
@@ -92,12 +80,11 @@ def find_manifest(access: GoogleClient, image: ImageName, *, policy: Policy = GL
         return None
     response = access.request("HEAD", url, action=f"look up {image.path}", headers=_ACCEPTED, policy=policy)
     digest = re.fullmatch(r"sha256:[0-9a-f]{64}", response.headers.get("Docker-Content-Digest", ""))
-    is_list = response.headers.get("Content-Type", "") in _LISTS
-    return Manifest(digest=digest[0] if digest else "", has_platforms=is_list)
+    return digest[0] if digest else ""
 
 
 def read_architectures(access: GoogleClient, image: ImageName) -> frozenset[str]:
-    """The CPU architectures of an image that is a list, as Google names them: ``x86_64``, ``arm64``."""
+    """The CPU architectures of a list of images, as Google names them (``x86_64``, ``arm64``); else none."""
     action = f"read the manifest of {image.path}"
     body = access.get(_url(access, image), action=action, headers=_ACCEPTED, policy=GLANCE)
     platforms = [mapping(one.get("platform")) for one in mappings(body.get("manifests"))]

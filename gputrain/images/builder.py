@@ -27,7 +27,7 @@ from gputrain.errors import AuthError, RequestError
 from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient, MissingError, Objects
 from gputrain.google.forms import Json, mapping, mappings, texts
-from gputrain.google.registry import ImageName, find_manifest
+from gputrain.google.registry import ImageName, find_digest
 from gputrain.google.storage import CHUNK_BYTES, BucketPrefix, check_bucket, upload
 from gputrain.images.recipe import DOCKERFILE, Recipe, recipe
 from gputrain.images.repository import ImageRepository
@@ -131,10 +131,9 @@ class ImageBuilder:
         parsed = ImageName.parse(name)
         assert parsed is not None, name  # `ImageRepository` makes no others
         try:
-            found = find_manifest(self.access, parsed, policy=LOOK)
+            return find_digest(self.access, parsed, policy=LOOK) or ""
         except MissingError:
             return ""
-        return "" if found is None else found.digest
 
     def _run_cloud_build(self, recipe: Recipe, name: str, on_line: OnLine) -> None:
         """Build and push an image; a build of the same that lives already is watched instead."""
