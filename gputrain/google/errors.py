@@ -25,11 +25,8 @@ from gputrain import errors
 from gputrain.catalog import is_of_all_regions
 from gputrain.catalog.load import toml
 from gputrain.errors import (
-    ApiDisabledError,
     CapacityError,
     GputrainError,
-    OrgPolicyError,
-    PermissionDeniedError,
     ProviderError,
     QuotaExceededError,
     RequestError,
@@ -392,41 +389,34 @@ def _way_to(unreached: str) -> str:
 
 def _facts(rule: Rule, details: ErrorDetails, found: Mapping[str, str]) -> dict[str, Any]:
     """What an error of this class carries, as far as Google reported it."""
-    kind, metadata, quota = rule.error, details.metadata, details.quota or ReportedQuota()
-    if issubclass(kind, QuotaExceededError):
-        named = re.split(r"[,\s]+", found.get("metrics") or found.get("metric") or quota.metric)
-        metrics = tuple(word for word in named if word)
-        metric = metrics[0] if metrics else ""
-        is_global = quota.is_global or details.message.rstrip(".").endswith("globally")
-        region = found.get("region") or quota.dimensions.get("region", "")
-        return {
-            **({"scope": Scope.PROJECT} if is_of_all_regions(metric) else {}),
-            "metric": metric,
-            "metrics": metrics,
-            "limit": float(found["limit"]) if "limit" in found else quota.limit,
-            "limit_name": quota.limit_name,
-            "future_limit": quota.future_limit,
-            "dimensions": dict(quota.dimensions),
-            "where": "global" if is_global else region or details.place,
-        }
-    if issubclass(kind, CapacityError):
-        place = found.get("zone") or found.get("region") or metadata.get("zone") or details.place
-        zones = re.split(r"[,\s]+", metadata.get("zonesAvailable", ""))
-        zones = [one for one in zones if re.fullmatch(f"{_REGION_NAME}-{_IN_REGION}", one)]
-        return {"place": place, "zones_available": tuple(zones)}
-    if issubclass(kind, PermissionDeniedError):
-        permission = metadata.get("permission") or found.get("permission") or rule.facts.get("permission", "")
-        return {"permission": permission, "service_account": found.get("account", "")}
-    if issubclass(kind, ApiDisabledError):
-        text = metadata.get("service") or details.message
-        api = re.search(r"\b[a-z]{1,60}\.googleapis\.com", text.partition("/apis/api/")[2] or text)
-        return {"api": api[0] if api else ""}
-    if issubclass(kind, OrgPolicyError):
-        return {"constraint": found.get("constraint", "")}
-    if issubclass(kind, TransientError):
-        metric = found.get("metric") or quota.metric
-        return {"retry_after_s": details.retry_after_s, "metric": metric, "unreached": details.unreached}
-    return {}
+    metadata, quota = details.metadata, details.quota or ReportedQuota()
+    metrics = re.split(r"[,\s]+", found.get("metrics") or found.get("metric") or quota.metric)
+    metric, region = metrics[0], found.get("region") or quota.dimensions.get("region", "")
+    is_global = quota.is_global or details.message.rstrip(".").endswith("globally")
+    zones = re.split(r"[,\s]+", metadata.get("zonesAvailable", ""))
+    named = metadata.get("service") or details.message
+    api = re.search(r"\b[a-z]{1,60}\.googleapis\.com", named.partition("/apis/api/")[2] or named)
+    permission = metadata.get("permission") or found.get("permission")
+    facts = {
+        "metric": metric,
+        "metrics": tuple(filter(None, metrics)),
+        "limit": float(found["limit"]) if "limit" in found else quota.limit,
+        "limit_name": quota.limit_name,
+        "future_limit": quota.future_limit,
+        "dimensions": dict(quota.dimensions),
+        "where": "global" if is_global else region or details.place,
+        "place": found.get("zone") or found.get("region") or metadata.get("zone") or details.place,
+        "zones_available": tuple(z for z in zones if re.fullmatch(f"{_REGION_NAME}-{_IN_REGION}", z)),
+        "permission": permission or rule.facts.get("permission", ""),
+        "service_account": found.get("account", ""),
+        "api": api[0] if api else "",
+        "constraint": found.get("constraint", ""),
+        "retry_after_s": details.retry_after_s,
+        "unreached": details.unreached,
+    }
+    is_wide = issubclass(rule.error, QuotaExceededError) and is_of_all_regions(metric)
+    scope = {"scope": Scope.PROJECT} if is_wide else {}
+    return scope | {name: value for name, value in facts.items() if hasattr(rule.error, name)}
 
 
 def _project(details: ErrorDetails) -> str:
