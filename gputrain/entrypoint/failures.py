@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import contract, hang
+from . import contract, stacks
 from .processes import Rank
 
 Cause = dict[str, Any]
@@ -308,7 +308,7 @@ def hang_cause(
     silent_s: float, standings: Sequence[Document], left: Sequence[int], mute: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The cause of a hang: `left` had ended with 0 before, nodes that are `mute` did not answer."""
-    guilty, sentence = hang.story(standings, left, mute)
+    guilty, sentence = stacks.story(standings, left, mute)
     found = node_cause(contract.HANG, 0, "", f"silent for {silent_s:g} s: {sentence}")
     if guilty is not None:
         found.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])

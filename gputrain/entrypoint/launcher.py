@@ -43,11 +43,6 @@ class NodePlace:
         self.ports = [int(node["port"]) for node in nodes]
 
 
-def processes_on_node(options: Options) -> bool:
-    """Whether the node runs one process per rank, rather than one for the whole node."""
-    return options.launcher == "torchrun-env"
-
-
 def rank_command(options: Options) -> list[str]:
     """The command line that every rank of this node runs."""
     target = options.target
@@ -67,7 +62,7 @@ def rank_environments(
     base[contract.NUM_NODES] = str(place.num_nodes)
     base[contract.NODE_RANK] = str(place.node_rank)
     own_ranks = options.nproc_per_node or host.gpu_count(os.environ) or 1  # of a program that starts them
-    base[contract.NPROC_PER_NODE] = str(place.nproc if processes_on_node(options) else own_ranks)
+    base[contract.NPROC_PER_NODE] = str(place.nproc if options.starts_ranks else own_ranks)
     base[contract.MASTER_ADDR] = place.addrs[0]
     base[contract.MASTER_PORT] = str(place.ports[0])
     if all(place.addrs):
@@ -79,7 +74,7 @@ def rank_environments(
     if options.hang_timeout is not None:
         for name in contract.FLIGHT_RECORDER[: 1 if _torch_version() >= (2, 9) else None]:
             base.setdefault(name, contract.FLIGHT_ENTRIES)
-    if options.launcher == "torchrun-env":
+    if options.starts_ranks:
         threads = host.cpu_count() // (options.nproc_per_node or place.nproc)
         base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
     if options.launcher == "tensorflow":
@@ -108,7 +103,7 @@ def _torch_version() -> tuple[int, ...]:
 def _of_rank(options: Options, place: NodePlace, local_rank: int, error_dir: str) -> dict[str, str]:
     error_file = os.path.join(error_dir, f"error-{local_rank}.json")
     own = {contract.ERROR_FILE: error_file, "TORCHELASTIC_ERROR_FILE": error_file}
-    if not processes_on_node(options):
+    if not options.starts_ranks:
         return own
     rank = str(place.base_rank + local_rank)
     world = str(place.world_size)

@@ -14,7 +14,6 @@ import traceback
 from typing import Any
 
 from . import contract, failures, host, launcher, processes, result, stacks
-from .hang import Silence
 from .logs import LogForwarder
 from .network import Meeting, NetWatch, free_port, loopback, numeric, own_address
 from .options import EnvironmentRefused, Options, find_cluster
@@ -61,7 +60,7 @@ class Node:
         self._silent_s: float | None = None
         self._requests = stacks.Requests(options.result_dir, self._rank)
         nproc = options.nproc_per_node or self._cluster.nproc or host.gpu_count(os.environ) or 1
-        self._nproc = nproc if launcher.processes_on_node(options) else 1
+        self._nproc = nproc if options.starts_ranks else 1
         self._result: Document | None = None
         self._peers = self._meet()
         self._reset()
@@ -159,12 +158,12 @@ class Node:
         place = launcher.NodePlace(self._rank, nodes)
         options, say = self._options, self._logs.say
         self._workers.start(place)
-        meet = launcher.processes_on_node(options) and self._rank == 0
+        meet = options.starts_ranks and self._rank == 0
         self._meeting = Meeting(place.world_size if meet else 1, place.ports[0], say)
         self._gpu_check = GpuCheck()
         if options.target.kind != "program":
             self._gpu_check.begin(self._workers.environ)
-        self._silence = Silence(options.hang_timeout, self._logs)
+        self._silence = stacks.Silence(options.hang_timeout, self._logs)
         self._telemetry: Telemetry = Telemetry(self._rank, self._logs.write, os.environ)
         self._net = NetWatch(options.nccl_net, self._rank, len(nodes), say)
 

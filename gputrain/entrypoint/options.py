@@ -79,6 +79,11 @@ class Options:
         if self.local_addr and not is_address(self.local_addr):
             raise self._refused(contract.LOCAL_ADDR, "a numeric address")
 
+    @property
+    def starts_ranks(self) -> bool:
+        """Whether the node runs one process per rank, rather than one for the whole node."""
+        return self.launcher == "torchrun-env"
+
     def for_ranks(self) -> dict[str, str]:
         """The variables every rank sees: all that were set, except the run directory, which is the nodes'."""
         return {name: value for name, value in self._settings.items() if value and name != contract.RUN_DIR}

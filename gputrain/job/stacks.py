@@ -12,7 +12,7 @@ import attrs
 
 from gputrain.backends.base import Backend
 from gputrain.display.table import Table, TableDisplay, TextDisplay
-from gputrain.entrypoint import hang
+from gputrain.entrypoint.stacks import story
 from gputrain.errors import JobTimeoutError
 from gputrain.jobstore import JobRecord
 
@@ -59,7 +59,7 @@ class Stacks(TableDisplay):
     def story(self) -> str:
         """Who waits in which collective, and who never came to it, in one sentence."""
         ranks = [attrs.asdict(one) for one in self.ranks]
-        return hang.story(ranks, mute=[f"node {node}" for node in self.missing])[1]
+        return story(ranks, mute=[f"node {node}" for node in self.missing])[1]
 
     @property
     def table(self) -> Table:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gputrain.backends.agent_reports import node_of, read_standings
-from gputrain.entrypoint import contract, hang, stacks
+from gputrain.entrypoint import contract, stacks
 from gputrain.job.stacks import Stack, Stacks
 
 BLOCKED = """
@@ -103,7 +103,7 @@ def test_ranks_that_stand_at_one_place_are_told_apart_by_what_they_began(cluster
     found = asked(results, "0123456789abcdef", until)
     (group,) = found[0]["recorded"]  # which says where torch is built with NCCL that it is gloo's
     assert [one["recorded"][group]["begun"] for one in found] == [2, 3, 3]
-    guilty, story = hang.story(found)
+    guilty, story = stacks.story(found)
     assert guilty["rank"] == 0
     assert "rank 0 began 2 and ranks 1, 2 began 3 collectives, the last of them gloo:all_reduce" in story
 
