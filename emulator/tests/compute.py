@@ -13,6 +13,8 @@ P = "my-project"
 ZONE = "us-central1-a"
 IMAGE = "projects/deeplearning-platform-release/global/images/family/common-cu128-ubuntu-2204-nvidia-570"
 DEBIAN = "projects/debian-cloud/global/images/family/debian-12"
+OUTSIDE = compute_v1.NetworkInterface(access_configs=[compute_v1.AccessConfig()])
+"""An interface with an external address."""
 
 
 class Clients:
@@ -48,8 +50,11 @@ class Clients:
     def run(self, instance: compute_v1.Instance, zone: str = ZONE, **more: Any) -> compute_v1.Operation:
         return self.wait(self.insert(instance, zone, **more), zone)
 
+    def get(self, name: str = "vm-1", zone: str = ZONE) -> Any:
+        return self.instances.get(project=P, zone=zone, instance=name)
+
     def status(self, name: str, zone: str = ZONE) -> str:
-        return str(self.instances.get(project=P, zone=zone, instance=name).status)
+        return str(self.get(name, zone).status)
 
     def names(self, zone: str = ZONE, **query: Any) -> list[str]:
         request = compute_v1.ListInstancesRequest(project=P, zone=zone, **query)
@@ -63,12 +68,10 @@ class Clients:
         )
         return self.instances.bulk_insert_unary(request, retry=None, timeout=30)
 
-    def system_operations(self, zone: str = ZONE) -> list[str]:
-        return [
-            op.operation_type
-            for op in self.zone_operations.list(project=P, zone=zone)
-            if op.name.startswith("systemevent-")
-        ]
+    def system_operations(self) -> list[compute_v1.Operation]:
+        """Those that nobody has asked for."""
+        every = self.zone_operations.list(project=P, zone=ZONE)
+        return [one for one in every if one.name.startswith("systemevent-")]
 
 
 def boot_disk(image: str = IMAGE, **params: Any) -> compute_v1.AttachedDisk:

@@ -51,10 +51,6 @@ def test_a_repeated_bulk_insert_with_the_same_request_id_makes_one_gang(
 def test_a_gang_that_breaks_the_quota_fails_as_a_whole(cloud: Cloud, clients: Clients) -> None:
     cloud.quota("PREEMPTIBLE_NVIDIA_H100_GPUS", 8, region="us-central1")
     parent = clients.wait(clients.bulk(gang(2)))
-    error = parent.error.errors[1]
-    assert error.code == "QUOTA_EXCEEDED"
-    assert (
-        error.message == "Quota 'PREEMPTIBLE_NVIDIA_H100_GPUS' exceeded.  Limit: 8.0 in region us-central1."
-    )
+    assert parent.error.errors[1].code == "QUOTA_EXCEEDED"
     cloud.clock.advance(60)
     assert clients.names() == []

@@ -9,7 +9,7 @@ import requests
 
 from emulator.tests.compute import ZONE, P
 from emulator.tests.test_strict_requests import vm
-from gputrain_emulator import Cloud, failures
+from gputrain_emulator import Cloud
 from gputrain_emulator.failures import AT_ONCE, LATER, LIST, ROWS, WIRE
 from tests.each import each
 
@@ -89,5 +89,3 @@ def test_the_rows_are_those_of_the_catalogue() -> None:
 def test_a_row_that_is_not_there_is_named(cloud: Cloud) -> None:
     with pytest.raises(LookupError, match="no such row: 'C99'"):
         cloud.fail("*", "C99")
-    with pytest.raises(LookupError):
-        failures.fault("")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import threading
 import uuid
-from typing import Any
 
 import pytest
 import requests
@@ -13,7 +12,7 @@ from google.api_core import exceptions
 from google.cloud import compute_v1
 
 import gputrain_emulator
-from emulator.tests.compute import ZONE, Clients, P, cpu_vm, vm
+from emulator.tests.compute import OUTSIDE, ZONE, Clients, P, cpu_vm, vm
 from gputrain_emulator import Cloud
 
 
@@ -82,9 +81,9 @@ def test_labels_change_only_for_whoever_read_the_present_ones(clients: Clients) 
             project=P, zone=ZONE, instance="vm-1", instances_set_labels_request_resource=request
         )
 
-    fingerprint = clients.instances.get(project=P, zone=ZONE, instance="vm-1").label_fingerprint
+    fingerprint = clients.get().label_fingerprint
     clients.wait(label(fingerprint))
-    assert clients.instances.get(project=P, zone=ZONE, instance="vm-1").labels == {"a": "1"}
+    assert clients.get().labels == {"a": "1"}
     with pytest.raises(
         exceptions.PreconditionFailed,
         match="Labels fingerprint either invalid or resource labels have changed",
@@ -94,13 +93,13 @@ def test_labels_change_only_for_whoever_read_the_present_ones(clients: Clients) 
 
 def test_metadata_changes_only_for_whoever_read_the_present_one(clients: Clients) -> None:
     clients.run(cpu_vm())
-    metadata = clients.instances.get(project=P, zone=ZONE, instance="vm-1").metadata
+    metadata = clients.get().metadata
     wanted = compute_v1.Metadata(
         fingerprint=metadata.fingerprint, items=[compute_v1.Items(key="k", value="v")]
     )
     change = {"project": P, "zone": ZONE, "instance": "vm-1", "metadata_resource": wanted}
     clients.wait(clients.instances.set_metadata_unary(**change))
-    assert clients.instances.get(project=P, zone=ZONE, instance="vm-1").metadata.items[0].value == "v"
+    assert clients.get().metadata.items[0].value == "v"
     with pytest.raises(exceptions.PreconditionFailed, match="metadata fingerprint"):
         clients.instances.set_metadata_unary(**change)
 
@@ -179,19 +178,12 @@ def test_with_wall_time_an_operation_ends_by_itself_while_others_are_served() ->
         assert cloud.dispatcher.failures == []
 
 
-OPEN = [compute_v1.NetworkInterface(access_configs=[compute_v1.AccessConfig()])]
-
-
-def get(clients: Clients, name: str) -> Any:
-    return clients.instances.get(project=P, zone=ZONE, instance=name)
-
-
 def test_an_interface_lies_in_its_subnetwork(clients: Clients) -> None:
     for number in range(3):
         clients.run(cpu_vm(f"vm-{number}"))
     below = clients.of("Subnetworks").get(project=P, region="us-central1", subnetwork="default")
     assert below.ip_cidr_range == "10.128.0.0/20"
-    found = [get(clients, f"vm-{number}").network_interfaces[0] for number in range(3)]
+    found = [clients.get(f"vm-{number}").network_interfaces[0] for number in range(3)]
     assert len({nic.network_i_p for nic in found}) == 3
     for nic in found:
         assert ipaddress.ip_address(nic.network_i_p) in ipaddress.ip_network(below.ip_cidr_range)
@@ -199,12 +191,12 @@ def test_an_interface_lies_in_its_subnetwork(clients: Clients) -> None:
 
 
 def test_a_vm_that_is_off_has_no_external_address_and_no_platform(cloud: Cloud, clients: Clients) -> None:
-    clients.run(cpu_vm("vm-1", network_interfaces=OPEN))
-    on = get(clients, "vm-1")
+    clients.run(cpu_vm(network_interfaces=[OUTSIDE]))
+    on = clients.get()
     assert on.network_interfaces[0].access_configs[0].nat_i_p
     assert on.cpu_platform == "Intel Broadwell"
     clients.wait(clients.instances.stop_unary(project=P, zone=ZONE, instance="vm-1"))
-    off = get(clients, "vm-1")
+    off = clients.get()
     assert off.network_interfaces[0].access_configs[0].nat_i_p == ""
     assert off.network_interfaces[0].network_i_p == on.network_interfaces[0].network_i_p
     assert off.cpu_platform == "Unknown CPU Platform"
@@ -220,5 +212,5 @@ def test_a_client_that_polls_a_standing_clock_sees_the_end() -> None:
             path = f"/compute/v1/projects/{P}/zones/{ZONE}/operations/{operation.name}"
             seen.append(requests.get(cloud.endpoints.url + path, timeout=10).json()["status"])
         assert seen[0] == "RUNNING"
-        assert get(clients, "vm-1").status == "RUNNING"
+        assert clients.get().status == "RUNNING"
         assert cloud.clock.now() - gputrain_emulator.clock.EPOCH < 60

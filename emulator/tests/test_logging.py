@@ -25,16 +25,19 @@ ENTRY = {
 }
 
 
-@pytest.fixture
-def client(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Any:
-    # else it writes an entry about itself, once a process
-    monkeypatch.setattr(google.cloud.logging_v2, "_instrumentation_emitted", True)
+def logging_client_of(cloud: Cloud, credentials: Any) -> Any:
+    google.cloud.logging_v2._instrumentation_emitted = True  # else it writes an entry about itself
     return google.cloud.logging.Client(
         project=cloud.project,
-        credentials=cloud.credentials,
+        credentials=credentials,
         _use_grpc=False,
         client_options={"api_endpoint": cloud.endpoints.logging},
     )
+
+
+@pytest.fixture
+def client(cloud: Cloud) -> Any:
+    return logging_client_of(cloud, cloud.credentials)
 
 
 # Said in every filter, as Google's client otherwise asks for the last 24 hours of the wall clock only.
@@ -132,12 +135,7 @@ def test_v19_an_account_without_log_writer_leaves_no_line(cloud: Cloud, client: 
 
 def test_readers_need_the_permission_and_the_api(cloud: Cloud) -> None:
     reader = cloud.caller("writer@example.com", ["logging.logEntries.create"])
-    limited = google.cloud.logging.Client(
-        project=cloud.project,
-        credentials=cloud.credentials_of(reader),
-        _use_grpc=False,
-        client_options={"api_endpoint": cloud.endpoints.logging},
-    )
+    limited = logging_client_of(cloud, cloud.credentials_of(reader))
     limited.logger("mine").log_text("x")
     with pytest.raises(Forbidden, match=r"logging\.logEntries\.list"):
         texts(limited)

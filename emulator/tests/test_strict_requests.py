@@ -67,6 +67,7 @@ BAD_TAG = {**TEMPLATE, "tags": {"items": ["Bad Tag"]}}
 OTHERS = {
     "a machine image": ("POST", f"{ZONE}/instances?sourceMachineImage=nope", vm(), 501),
     "a second disk that stays": ("POST", f"{ZONE}/instances", vm(disks=[BOOT, DATA]), 501),
+    "an accelerator that the zone has not": ("POST", f"{ZONE}/instances", vm(guestAccelerators=[{"acceleratorType": "nvidia-tesla-k80", "acceleratorCount": 1}]), 404),
     "a host name": ("POST", f"{ZONE}/instances", vm(hostname="a.example.com"), 501),
     "a platform": ("POST", f"{ZONE}/instances", vm(minCpuPlatform="Intel Skylake"), 501),
     "an end at a time": ("POST", f"{ZONE}/instances", vm(scheduling={"terminationTime": "2030-01-01T00:00:00Z"}), 501),

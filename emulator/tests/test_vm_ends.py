@@ -6,21 +6,19 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import DEBIAN, ZONE, Clients, P, boot_disk, cpu_vm, flex, spot, vm
+from emulator.tests.compute import DEBIAN, OUTSIDE, ZONE, Clients, P, boot_disk, cpu_vm, flex, spot, vm
 from gputrain_emulator import Cloud
 
 
 def test_a_preempted_vm_is_gone_and_the_operation_says_why(cloud: Cloud, clients: Clients) -> None:
     clients.run(vm(scheduling=spot()))
-    identity = clients.instances.get(project=P, zone=ZONE, instance="vm-1").id
+    identity = clients.get().id
     cloud.preempt("vm-1")
     assert clients.status("vm-1") == "STOPPING"
     cloud.clock.advance(60)
     with pytest.raises(exceptions.NotFound):
         clients.status("vm-1")
-    (why,) = [
-        op for op in clients.zone_operations.list(project=P, zone=ZONE) if op.name.startswith("systemevent-")
-    ]
+    (why,) = clients.system_operations()
     assert (why.operation_type, why.status_message) == (
         "compute.instances.preempted",
         "Instance was preempted.",
@@ -35,17 +33,16 @@ def test_a_host_error_restarts_a_standard_vm_and_not_a_spot_one(cloud: Cloud, cl
     cloud.host_error("vm-2")
     cloud.clock.advance(60)
     assert (clients.status("vm-1"), clients.status("vm-2")) == ("RUNNING", "TERMINATED")
-    kinds = clients.system_operations()
-    assert sorted(kinds) == [
-        f"compute.instances.{kind}" for kind in ("automaticRestart", "hostError", "hostError")
-    ]
+    kinds = sorted(one.operation_type for one in clients.system_operations())
+    assert kinds == [f"compute.instances.{kind}" for kind in ("automaticRestart", "hostError", "hostError")]
 
 
 def test_a_guest_that_powers_off_leaves_a_terminated_vm_and_its_disk(cloud: Cloud, clients: Clients) -> None:
     clients.run(vm())
     cloud.power_off("vm-1")
     assert clients.status("vm-1") == "TERMINATED"
-    assert clients.system_operations() == ["compute.instances.guestTerminate"]
+    (why,) = clients.system_operations()
+    assert why.operation_type == "compute.instances.guestTerminate"
     assert [disk.name for disk in clients.of("Disks").list(project=P, zone=ZONE)] == ["vm-1"]
 
 
@@ -57,7 +54,8 @@ def test_the_run_time_limit_is_kept_by_the_clock(
     cloud.clock.advance(3599)
     assert clients.status("vm-1") == "RUNNING"
     cloud.clock.advance(200)
-    assert clients.system_operations() == [f"compute.instances.{kind}"]
+    (why,) = clients.system_operations()
+    assert why.operation_type == f"compute.instances.{kind}"
     assert (clients.names() == []) is (action == "DELETE")
     assert cloud.cost_usd == pytest.approx(50.609541 * 3620 / 3600, rel=0.01)
 
@@ -74,7 +72,6 @@ def test_a_stockout_names_the_zones_that_have_capacity(cloud: Cloud, clients: Cl
     assert info.metadatas["attachment"] == "nvidia-h100-80gb:8"
 
 
-OUTSIDE = compute_v1.NetworkInterface(access_configs=[compute_v1.AccessConfig()])
 LOCAL = compute_v1.AttachedDisk(
     type_="SCRATCH", auto_delete=True,
     initialize_params=compute_v1.AttachedDiskInitializeParams(disk_type=f"zones/{ZONE}/diskTypes/local-ssd"),

@@ -10,7 +10,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import DEBIAN, ZONE, Clients, P, boot_disk, cpu_vm, flex, spot, vm
+from emulator.tests.compute import DEBIAN, ZONE, Clients, boot_disk, cpu_vm, flex, spot, vm
 from gputrain_emulator import Cloud
 from tests.each import each
 
@@ -62,17 +62,6 @@ def test_google_refuses(clients: Clients, what: str) -> None:
     with pytest.raises(exceptions.BadRequest, match=words):
         clients.insert(instance, zone=zone)
     assert clients.names(zone) == []
-
-
-def test_an_accelerator_the_zone_has_not_is_not_found(clients: Clients) -> None:
-    kind = f"projects/{P}/zones/us-east4-c/acceleratorTypes/nvidia-tesla-v100"
-    wanted = vm(
-        machine="n1-standard-8",
-        zone="us-east4-c",
-        guest_accelerators=[GPU(accelerator_type=kind, accelerator_count=1)],
-    )
-    with pytest.raises(exceptions.NotFound, match=f"The resource '{kind}' was not found"):
-        clients.insert(wanted, zone="us-east4-c")
 
 
 def test_a_service_account_needs_act_as(cloud: Cloud) -> None:

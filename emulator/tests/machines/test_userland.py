@@ -6,7 +6,6 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -98,15 +97,10 @@ def test_a_script_and_a_unit_live_to_see_the_same(booted: Booted, userland: str)
     assert says(cloud, "vm-1", "startup-script: whole")
     broken = 'error while communicating with "startup-script" script: bufio.Scanner: token too long'
     assert says(cloud, "vm-1", broken)
-    names: dict[str, Any] = {
-        "project": cloud.project,
-        "zone": ZONE,
-        "instance": "vm-1",
-        "timeout": PATIENCE_S,
-    }
-    client.stop_unary(**names, retry=None)
+    names = {"project": cloud.project, "zone": ZONE, "instance": "vm-1", "timeout": PATIENCE_S, "retry": None}
+    client.stop_unary(**names)
     assert until(cloud, lambda: status_of(cloud) == "TERMINATED")
-    client.start_unary(**names, retry=None)
+    client.start_unary(**names)
     assert says(cloud, "vm-1", "startup-script: seen ")
     (told,) = [line for line in serial(cloud, "vm-1").splitlines() if "startup-script: seen " in line]
     assert told.partition("seen ")[2].strip().split(";") == SEEN
