@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -48,8 +48,11 @@ _TIMES = ("timestamp", "receiveTimestamp")
 
 
 def matcher(text: str) -> Test:
-    """A test of LogEntry documents; raises FilterError for what no entry could ever be asked."""
-    return query.compiled(text, _leaf)
+    """A test of LogEntry documents; raises ApiError 400 for what no entry could ever be asked."""
+    try:
+        return query.compiled(text, _leaf)
+    except FilterError as error:
+        raise ApiError(400, f"Unparseable filter: {error}") from None
 
 
 def _leaf(leaf: Leaf) -> Test:
@@ -150,7 +153,7 @@ def list_entries(call: Call) -> dict[str, Any]:
     projects = [_project(call, name, "logging.logEntries.list") for name in names]
     for project in projects:
         call.world.rates.charge("logging.reads", project)
-    wanted = _filter(asked.get("filter", ""))
+    wanted = matcher(asked.get("filter", ""))
     newest_first = _order(asked.get("orderBy", ""))
     size = asked.get("pageSize", 0)
     if size < 0:
@@ -176,19 +179,13 @@ def write_entries(call: Call) -> dict[str, Any]:
     entries = [_whole(entry, asked) for entry in asked.get("entries", ())]
     if not entries:
         raise ApiError(400, "Log entries missing.")
-    projects = [_writable(call, entry) for entry in entries]
+    permission = "logging.logEntries.create"
+    projects = [_project(call, entry["logName"].partition("/logs/")[0], permission) for entry in entries]
     if not asked.get("dryRun"):
         logs = call.world.part(Logs)
         for project, entry in zip(projects, entries):
             logs.add(project, entry)
     return {}
-
-
-def _filter(text: str) -> Callable[[Mapping[str, Any]], bool]:
-    try:
-        return matcher(text)
-    except FilterError as error:
-        raise ApiError(400, f"Unparseable filter: {error}") from None
 
 
 def _order(text: str) -> bool:
@@ -215,10 +212,6 @@ def _whole(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]
     if size > MAX_ENTRY_BYTES:
         raise ApiError(400, f"Log entry with size {size / 1024:.1f}K exceeds maximum size of 256.0K")
     return whole
-
-
-def _writable(call: Call, entry: Mapping[str, Any]) -> Project:
-    return _project(call, entry["logName"].partition("/logs/")[0], "logging.logEntries.create")
 
 
 def _project(call: Call, name: str, permission: str) -> Project:

@@ -398,11 +398,9 @@ class Objects:
         with self._lock:
             old = self.get(bucket, name, generation=generation)
             conditions.check(*_numbers(old))
-            merged = merge(old.fields, fields)
-            kept = {key: value for key, value in merged.items() if value is not None}
             new = replace(
                 old,
-                fields=MappingProxyType(kept),
+                fields=MappingProxyType(merge(old.fields, fields)),
                 metageneration=old.metageneration + 1,
                 updated=self.buckets.now(),
             )

@@ -61,21 +61,20 @@ def check(call: Call, region: str) -> None:
     faults = tuple(_field_faults(call.body))
     if faults:
         raise listed(*faults)
-    resource = spec.get("persistentResourceId")
-    if not resource:
-        machines.check(spec, region)
-    elif (call.owner.id, region, resource) not in vertex.persistent_resources:
-        raise precondition(f"Persistent resource {resource} is not found.")
+    if spec.get("persistentResourceId"):  # no way is served to make one
+        raise precondition(f"Persistent resource {spec['persistentResourceId']} is not found.")
+    machines.check(spec, region)
     account = spec.get("serviceAccount")
     if account in vertex.forbidden_accounts or (account and not call.caller.may("iam.serviceAccounts.actAs")):
         sentence = f"You do not have permission to act as service_account: {account}. (or it may not exist)."
         raise ApiError(400, sentence)
     output = _BUCKET.fullmatch(_output(spec))
     if output:
-        _check_bucket(call, f"gs://{output[1]}", output[1], region)
+        _check_bucket(call, output[1], region)
 
 
-def _check_bucket(call: Call, shown: str, bucket: str, region: str) -> None:
+def _check_bucket(call: Call, bucket: str, region: str) -> None:
+    shown = f"gs://{bucket}"
     try:
         location = call.world.part(Storage).buckets.get(bucket).location.lower()
     except ApiError:

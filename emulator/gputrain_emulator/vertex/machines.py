@@ -34,10 +34,9 @@ def strategy(spec: Json) -> str:
 
 
 def placed(spec: Json) -> Iterator[tuple[Json, int]]:
-    """Machine and count of every pool that takes machines; none on a persistent resource."""
-    for pool in [] if spec.get("persistentResourceId") else pools(spec):
-        if pool.get("machineSpec", {}).get("machineType"):
-            yield pool["machineSpec"], int(pool.get("replicaCount", 0))
+    """Machine and count of every pool."""
+    for pool in pools(spec):
+        yield pool["machineSpec"], int(pool.get("replicaCount", 0))
 
 
 def check(spec: Json, region: str) -> None:

@@ -86,12 +86,13 @@ def delete(call: Call) -> Json:
     del vertex.jobs[job.id]
     call.world.ledger.write("delete", job.name, caller=call.caller.email)
     now = zulu_time(call.world.clock.now())
-    name = f"projects/{job.project.number}/locations/{job.region}/operations/{call.world.new_id()}"
+    id_ = call.world.new_id()
+    name = f"projects/{job.project.number}/locations/{job.region}/operations/{id_}"
     kind = "type.googleapis.com/google.cloud.aiplatform.v1.DeleteOperationMetadata"
     metadata = {"@type": kind, "genericMetadata": {"createTime": now, "updateTime": now}}
     operation = {"name": name, "metadata": metadata}
     empty = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-    vertex.operations[name] = {**operation, "done": True, "response": empty}
+    vertex.operations[id_] = {**operation, "done": True, "response": empty}
     return operation
 
 
@@ -99,11 +100,10 @@ def delete(call: Call) -> Json:
 @SERVICE.method("aiplatform.operations.wait", permission="-")
 def get_operation(call: Call) -> Json:
     name = call.params["name"]
-    for known, operation in call.world.part(Vertex).operations.items():
-        is_ours = known.startswith(f"projects/{call.owner.number}/")
-        if is_ours and known.rpartition("/")[2] == name.rpartition("/")[2]:
-            return operation
-    raise ApiError(404, f"Operation {name} is not found.")
+    found = call.world.part(Vertex).operations.get(name.rpartition("/")[2], {"name": ""})
+    if not found["name"].startswith(f"projects/{call.owner.number}/"):
+        raise ApiError(404, f"Operation {name} is not found.")
+    return found
 
 
 @SERVICE.method("aiplatform.tensorboards.get", pool="aiplatform.requests")

@@ -357,7 +357,6 @@ class Vertex:
         self.jobs: dict[str, Job] = {}
         self.quotas = world.part(Quotas)
         self.stock: dict[tuple[str, str], int] = {}
-        self.persistent_resources: set[tuple[str, str, str]] = set()
         self.tensorboards: dict[str, str] = {}
         self.forbidden_accounts: set[str] = set()
         self.deaf_accounts: set[str] = set()
