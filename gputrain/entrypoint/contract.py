@@ -1,7 +1,7 @@
 """Every name the entrypoint shares with the rest of gputrain: variables, exit codes, markers, the result.
 
-One row per fact and nothing else here: backends write these names, the agent and ``gputrain.ddp`` read them.
-``docs/reference/entrypoint.md`` is checked against this module.
+Backends write these names, the agent and ``gputrain.ddp`` read them. docs/reference/entrypoint.md tells the
+meaning of each.
 """
 
 from __future__ import annotations
@@ -9,39 +9,11 @@ from __future__ import annotations
 ENVIRONMENT: dict[str, tuple[str | None, str, str]] = {}
 """Variable the agent reads -> (flag that overrides it, default, meaning)."""
 
-RANK_ENVIRONMENT: dict[str, str] = {}
-"""Variable the agent gives to every rank, beside torchrun's own -> meaning."""
-
-EXIT_CODES: dict[int, str] = {}
-"""Exit code of the agent -> meaning. Any other is the first failing rank's own (128 + n for signal n)."""
-
-RESULT_FIELDS: dict[str, str] = {}
-"""Field of the result document -> meaning."""
-
-CAUSE_FIELDS: dict[str, str] = {}
-"""Field of the document's ``cause`` -> meaning."""
-
-CAUSE_KINDS: dict[str, str] = {}
-"""Value of the cause's ``kind`` -> meaning."""
-
-STATES: dict[str, str] = {}
-"""Value of the document's ``state`` -> meaning."""
-
 
 def _env(name: str, default: str, meaning: str, has_flag: bool = True) -> str:
     flag = "--" + name[len("GPUTRAIN_") :].lower().replace("_", "-")
     ENVIRONMENT[name] = (flag if has_flag else None, default, meaning)
     return name
-
-
-def _row(table: dict[str, str], name: str, meaning: str) -> str:
-    table[name] = meaning
-    return name
-
-
-def _code(code: int, meaning: str) -> int:
-    EXIT_CODES[code] = meaning
-    return code
 
 
 # What the agent reads. A flag on the command line wins over its variable.
@@ -81,14 +53,17 @@ LOCAL_ADDR = _env("GPUTRAIN_LOCAL_ADDR", "", "address the other nodes reach this
 
 NCCL_NET = _env("GPUTRAIN_NCCL_NET", "", "network that NCCL should use; empty: any", has_flag=False)
 
-# What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
-NODE_ADDRS = _row(RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes, comma separated")
-ERROR_FILE = _row(RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "its error document (TORCHELASTIC_ERROR_FILE)")
+RANK_ENVIRONMENT = (NODE_ADDRS, ERROR_FILE) = ("GPUTRAIN_NODE_ADDRS", "GPUTRAIN_ERROR_FILE")
+"""What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables."""
 
-DONE = _code(0, "every rank of every node ended with 0")
-BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment or the target is wrong")
-NODE_LOST = _code(69, "a node never came, or was lost while the job ran, or a GPU of it failed")
-STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to resume")
+DONE, BAD_ENVIRONMENT, NODE_LOST, STOPPED = 0, 64, 69, 75
+EXIT_CODES = {
+    DONE: "every rank of every node ended with 0",
+    BAD_ENVIRONMENT: "the agent cannot start: an option, the environment or the target is wrong",
+    NODE_LOST: "a node never came, or was lost while the job ran, or a GPU of it failed",
+    STOPPED: "asked to stop, the ranks saved and left with this code; run the job again to resume",
+}
+"""Exit code of the agent -> meaning. Any other is the first failing rank's own (128 + n for signal n)."""
 
 LONGEST_LINE = 1 << 16
 """Bytes of the longest line passed on whole; Cloud Logging takes entries of up to 256 KiB."""
@@ -156,50 +131,35 @@ PROGRAM = "-c", ASIDE + "import runpy; runpy.run_module(sys.argv.pop(1), run_nam
 RESULT_SCHEMA = 1
 """Version of the result document."""
 
-R_SCHEMA = _row(RESULT_FIELDS, "schema", "version of this document, 1")
-R_JOB = _row(RESULT_FIELDS, "job", "GPUTRAIN_JOB_ID")
-R_ATTEMPT = _row(RESULT_FIELDS, "attempt", "GPUTRAIN_ATTEMPT, as text")
-R_NODE_RANK = _row(RESULT_FIELDS, "node_rank", "the node that wrote the document")
-R_NUM_NODES = _row(RESULT_FIELDS, "num_nodes", "how many nodes the job has")
-R_STATE = _row(RESULT_FIELDS, "state", "verdict on the whole job, the same on every node: see the states")
-R_EXIT_CODE = _row(RESULT_FIELDS, "exit_code", "what the agent exits with, the same on every node")
-R_CAUSE = _row(RESULT_FIELDS, "cause", "the first cause of the failure, on whichever node it was, or null")
-R_STOP = _row(RESULT_FIELDS, "stop", "who asked for the stop, {reason, node_rank}, or null")
-R_RANKS = _row(RESULT_FIELDS, "ranks", "ranks of this node: {rank, local_rank, exit_code, signal} each")
-R_LOST_LINES = _row(RESULT_FIELDS, "lost_lines", "log lines of this node that could not be written; 0: none")
-R_SILENT_S = _row(RESULT_FIELDS, "silent_s", "seconds since this node's last line, at a stop, or null")
-R_STARTED_AT = _row(RESULT_FIELDS, "started_at", "when this agent started, RFC 3339, UTC")
-R_ENDED_AT = _row(RESULT_FIELDS, "ended_at", "when this agent came to its verdict, RFC 3339, UTC")
+RESULT_FIELDS = (
+    R_SCHEMA, R_JOB, R_ATTEMPT, R_NODE_RANK, R_NUM_NODES, R_STATE, R_EXIT_CODE,
+    R_CAUSE, R_STOP, R_RANKS, R_LOST_LINES, R_SILENT_S, R_STARTED_AT, R_ENDED_AT,
+) = (
+    "schema", "job", "attempt", "node_rank", "num_nodes", "state", "exit_code",
+    "cause", "stop", "ranks", "lost_lines", "silent_s", "started_at", "ended_at",
+)  # fmt: skip
+"""Fields of the result document."""
 
-C_KIND = _row(CAUSE_FIELDS, "kind", "what happened: see the kinds")
-C_RANK = _row(CAUSE_FIELDS, "rank", "global rank, or null when a whole node is meant")
-C_LOCAL_RANK = _row(CAUSE_FIELDS, "local_rank", "rank on its node, or null")
-C_NODE_RANK = _row(CAUSE_FIELDS, "node_rank", "node it happened on")
-C_HOST = _row(CAUSE_FIELDS, "host", "host name of that node, as far as known")
-C_EXCEPTION = _row(CAUSE_FIELDS, "exception", "class name of the exception, or null")
-C_MESSAGE = _row(CAUSE_FIELDS, "message", "one sentence: the exception's text, or what was seen")
-C_TRACEBACK = _row(CAUSE_FIELDS, "traceback", "the rank's own traceback as text, or null")
-C_EXIT_CODE = _row(CAUSE_FIELDS, "exit_code", "exit code of the rank, 128 + n for signal n, or null")
-C_SIGNAL = _row(CAUSE_FIELDS, "signal", "name of the signal that ended it, such as SIGSEGV, or null")
-C_LAST_LINES = _row(CAUSE_FIELDS, "last_lines", "the last lines the rank wrote, oldest first")
+CAUSE_FIELDS = (
+    C_KIND, C_RANK, C_LOCAL_RANK, C_NODE_RANK, C_HOST, C_EXCEPTION,
+    C_MESSAGE, C_TRACEBACK, C_EXIT_CODE, C_SIGNAL, C_LAST_LINES,
+) = (
+    "kind", "rank", "local_rank", "node_rank", "host", "exception",
+    "message", "traceback", "exit_code", "signal", "last_lines",
+)  # fmt: skip
+"""Fields of the document's ``cause``."""
 
-EXCEPTION = _row(CAUSE_KINDS, "exception", "the script raised")
-SIGNAL = _row(CAUSE_KINDS, "signal", "a signal ended the rank, such as SIGSEGV")
-EXIT = _row(CAUSE_KINDS, "exit", "the rank ended with a non-zero exit code and no exception")
-LEFT_EARLY = _row(CAUSE_KINDS, "left_early", "the rank ended with 0 while the others still needed it")
-OUT_OF_MEMORY = _row(CAUSE_KINDS, "out_of_memory", "the kernel killed the rank because memory ran out")
-GPU_MEMORY = _row(CAUSE_KINDS, "gpu_out_of_memory", "the script raised for want of memory of its GPU")
-NODE_MISSING = _row(CAUSE_KINDS, "node_missing", "a node never joined")
-NODE_LOSS = _row(CAUSE_KINDS, "node_lost", "a node's agent went away while the job ran")
-GPU_FAULT = _row(CAUSE_KINDS, "gpu_fault", "a GPU failed: its driver says so, which counts first")
-HANG = _row(CAUSE_KINDS, "hang", "no rank said, reported or stepped anything for the hang timeout")
-STOP_IGNORED = _row(CAUSE_KINDS, "stopped", "asked to stop, the rank did not save and leave in time")
-REFUSED = _row(CAUSE_KINDS, "environment", "the agent could not start its ranks")
-UNMET = _row(CAUSE_KINDS, "requirements", "what the job requires could not be installed")
+CAUSE_KINDS = (
+    EXCEPTION, SIGNAL, EXIT, LEFT_EARLY, OUT_OF_MEMORY, GPU_MEMORY, NODE_MISSING,
+    NODE_LOSS, GPU_FAULT, HANG, STOP_IGNORED, REFUSED, UNMET,
+) = (
+    "exception", "signal", "exit", "left_early", "out_of_memory", "gpu_out_of_memory", "node_missing",
+    "node_lost", "gpu_fault", "hang", "stopped", "environment", "requirements",
+)  # fmt: skip
+"""Values of the cause's ``kind``."""
 
-STATE_DONE = _row(STATES, "done", "every rank ended with 0")
-STATE_STOPPED = _row(STATES, "stopped", "ended by a stop; the exit code is 75 when every rank saved")
-STATE_FAILED = _row(STATES, "failed", "ended by its cause")
+STATES = STATE_DONE, STATE_STOPPED, STATE_FAILED = "done", "stopped", "failed"
+"""Values of the document's ``state``: the verdict on the whole job, the same on every node."""
 
 SCHEMA = 2
 """Version of the document in which a keeper tells how far its job has come; the same on every board."""
