@@ -34,9 +34,10 @@ def strategy(spec: Json) -> str:
 
 
 def placed(spec: Json) -> Iterator[tuple[Json, int]]:
-    """Machine and count of every pool."""
+    """Machine and count of every pool that names one."""
     for pool in pools(spec):
-        yield pool["machineSpec"], int(pool.get("replicaCount", 0))
+        if pool.get("machineSpec", {}).get("machineType"):
+            yield pool["machineSpec"], int(pool.get("replicaCount", 0))
 
 
 def check(spec: Json, region: str) -> None:
