@@ -125,6 +125,8 @@ def _sku(description: str, part: str, usage: str, regions: list[str], usd: Decim
     kind = part.rpartition(" ")[2]
     group = {"core": "CPU", "ram": "RAM", "SSD": "LocalSSD"}.get(kind, "GPU")
     unit, words, base, base_words, factor = _UNITS.get(kind, _HOURS)
+    billionths = int((usd * 10**9).to_integral_value())
+    money = {"currencyCode": "USD", "units": str(billionths // 10**9), "nanos": billionths % 10**9}
     return {
         "name": f"services/6F81-5844-456A/skus/{ident}",
         "skuId": ident,
@@ -146,7 +148,7 @@ def _sku(description: str, part: str, usage: str, regions: list[str], usd: Decim
                     "baseUnitDescription": base_words,
                     "baseUnitConversionFactor": factor,
                     "displayQuantity": 1,
-                    "tieredRates": [{"startUsageAmount": 0, "unitPrice": money(usd)}],
+                    "tieredRates": [{"startUsageAmount": 0, "unitPrice": money}],
                 },
                 "currencyConversionRate": 1,
             }
@@ -157,12 +159,6 @@ def _sku(description: str, part: str, usage: str, regions: list[str], usd: Decim
             "regions": list(regions),
         },
     }
-
-
-def money(usd: Decimal, currency: str = "USD") -> dict[str, Any]:
-    """An amount as google.type.Money writes it: whole units, and billionths."""
-    billionths = int((usd * 10**9).to_integral_value())
-    return {"currencyCode": currency, "units": str(billionths // 10**9), "nanos": billionths % 10**9}
 
 
 SERVICE = Service(name="cloudbilling", style=Style.PLATFORM, is_tabled=True)

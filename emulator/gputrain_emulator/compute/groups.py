@@ -317,18 +317,18 @@ def _check(body: Json, group: Json, template: Json) -> None:
     model = model_of(scheduling)
     run = body.get("requestedRunDuration")
     if model == "SPOT":
-        raise _refused("Resize requests are not supported for groups with Spot VMs.")
+        sentence = "Resize requests are not supported for groups with Spot VMs."
+        raise ApiError(400, sentence, reason="badRequest")
     if run is None and model == "STANDARD":
         raise refusals.invalid("resource.requestedRunDuration", "", "A run duration must be specified.")
     if run is not None:
         field, seconds = "resource.requestedRunDuration.seconds", int(run.get("seconds", 0))
         refusals.unless_between(field, seconds, SHORTEST_S, LONGEST_S, " seconds")
     if model == "FLEX_START" and group["instanceLifecyclePolicy"]["defaultActionOnFailure"] != "DO_NOTHING":
-        raise _refused("Flex-start VMs need a group with instanceLifecyclePolicy.defaultActionOnFailure DO_NOTHING.")  # fmt: skip  # noqa: E501
-
-
-def _refused(sentence: str) -> ApiError:
-    return ApiError(400, sentence, reason="badRequest")
+        sentence = (
+            "Flex-start VMs need a group with instanceLifecyclePolicy.defaultActionOnFailure DO_NOTHING."
+        )
+        raise ApiError(400, sentence, reason="badRequest")
 
 
 def _member(call: Call, group: Json, template: Json, name: str) -> Vm:
