@@ -17,7 +17,6 @@ import gputrain_emulator
 from gputrain import Job, Trainer
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
-from gputrain.entrypoint.contract import SCHEMA
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, GoogleClient, Objects, our_labels
 from gputrain.google.storage import BucketPrefix, owner_id
 from gputrain.job.watcher import changes
@@ -26,6 +25,7 @@ from gputrain.jobstore.record import draw_id
 from gputrain.lifecycle import State
 from gputrain.orchestration.options import draw, option_of
 from gputrain.planning import candidates
+from gputrain.runtime.contract import SCHEMA
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.storage import Storage

@@ -19,7 +19,7 @@ from compute_guest import live, submit
 from measure import Measure, Spread
 
 from gputrain import Local, Trainer
-from gputrain.entrypoint import contract
+from gputrain.runtime import contract
 from gputrain_emulator.live import USERLAND, why_no_userland
 
 GRACE_S = float(contract.ENVIRONMENT[contract.GRACE][1])

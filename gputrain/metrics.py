@@ -20,8 +20,8 @@ from gputrain.backends.agent_reports import whole
 from gputrain.backends.base import LogLine
 from gputrain.display.plot import Curve, Plot, is_number, is_numeric, short, sparkline
 from gputrain.display.table import Table, TableDisplay
-from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
+from gputrain.runtime import contract
 from gputrain.spec.duration import format_duration
 
 Report = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What node agents and keepers write: log lines, results, stacks and status, the same on every platform."""
+"""What agents and supervisors write: log lines, results, stacks and status, the same on every platform."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gputrain import causes
 from gputrain.backends.base import Bundle, LogLine, LogPage
 from gputrain.causes import Cause
 from gputrain.concurrency import gather
-from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure, State
+from gputrain.runtime import contract
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.times import moment_of
 
@@ -408,8 +408,8 @@ CAUSES: Mapping[str, Cause] = {
     contract.HALTED: causes.STOPPED,
     contract.SUPERSEDED: causes.CANCELLED,
 }
-"""Why a keeper ended its agents, or did not start them; what is superseded is an attempt, not its job. The
-other words say of themselves nothing of the job: a peer ended, or the machine goes down."""
+"""Why a supervisor ended its agents, or did not start them; what is superseded is an attempt, not its job.
+The other words say nothing of the job: a peer ended, or the machine goes down."""
 
 _STATES = {
     contract.WAITING: State.QUEUED,
@@ -434,10 +434,10 @@ class Status:
     lost: Mapping[int, int]
     """The nodes whose agent a signal ended, and the signal."""
     lost_lines: int
-    """Lines of the log that the keeper could not write down."""
+    """Lines of the log that the supervisor could not write down."""
     disk_was_full: bool
     result: Mapping[str, Any]
-    """The agent's result document, where the keeper passes it on."""
+    """The agent's result document, where the supervisor passes it on."""
 
     def at(self, phase: str) -> datetime | None:
         """When it came to a phase."""
@@ -445,7 +445,7 @@ class Status:
 
     @property
     def is_over(self) -> bool:
-        """Whether its keeper has ended."""
+        """Whether its supervisor has ended."""
         return self.phase == contract.ENDED
 
     @property
@@ -455,7 +455,7 @@ class Status:
 
     @property
     def cause(self) -> Cause | None:
-        """Why the keeper ended it; None where it did not."""
+        """Why the supervisor ended it; None where it did not."""
         return CAUSES.get(self.why) if self.is_over else None
 
     @property

@@ -15,7 +15,6 @@ from gputrain.backends.run_reports import BucketLogs, RunReports
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.causes import Cause
 from gputrain.code import resolve
-from gputrain.entrypoint import contract
 from gputrain.errors import (
     CapacityError,
     GputrainError,
@@ -34,6 +33,7 @@ from gputrain.planning import Candidate, Fact, Supply
 from gputrain.quota import Quotas
 from gputrain.quota.model import in_short
 from gputrain.quota.reader import QuotaReader
+from gputrain.runtime import contract
 from gputrain.spec import GpuRequest, TrainingSpec
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """What the nodes of an attempt write into its folder in the bucket, and how it is read: statuses and logs.
 
-A status is the document that a `Keeper` shows. A node's log lies there in parts, each named by where it
-begins (`gputrain.keeper.reports`): the next one is read by its name, and nothing is listed to follow a log.
+A status is the document that a `Supervisor` shows. A node's log lies there in parts, each named by where it
+begins (`gputrain.runtime.reports`): the next one is read by its name, and nothing is listed to follow a log.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import attrs
 
 from gputrain.backends.agent_reports import Status as AgentStatus, read
 from gputrain.concurrency import gather
-from gputrain.entrypoint.contract import LOG_PART, LOG_PART_BYTES
 from gputrain.google import Objects
 from gputrain.google.errors import TooLargeError
 from gputrain.google.storage import BucketPrefix
 from gputrain.retry import LOOK
+from gputrain.runtime.contract import LOG_PART, LOG_PART_BYTES
 
 LARGEST_REPORT = 1_000_000
 """Bytes of what one node writes of itself; its result is of some thousand."""

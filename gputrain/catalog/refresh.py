@@ -33,12 +33,12 @@ from gputrain import catalog
 from gputrain.catalog import Machine, ProvisioningModel, Stage, load, region_of
 from gputrain.catalog.load import FIGURES, Row
 from gputrain.display.table import Table, TableDisplay
-from gputrain.entrypoint import host
 from gputrain.errors import ProviderError, RequestError
 from gputrain.google import Api, GoogleClient, Listing
 from gputrain.google.compute_lists import NO_ITEMS, list_all_zones
 from gputrain.google.forms import Json, mappings, whole_number
 from gputrain.retry import READ
+from gputrain.runtime import host
 from gputrain.times import picked, plain
 
 __all__ = ["Change", "ChangeKind", "Refreshed", "refresh"]

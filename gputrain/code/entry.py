@@ -62,7 +62,7 @@ class CodeSource:
 
     def pack(self) -> Archive:
         """The code as it travels, with the node agent beside it. Raises SpecError as `bundle.pack`."""
-        from gputrain.entrypoint import zipapp
+        from gputrain.runtime import zipapp
 
         made = {name: text.encode() for name, text in self.made_files.items()}
         return pack(self.folder, made=made, first={".gputrain/agent.pyz": zipapp.build()})
@@ -253,7 +253,7 @@ def _stays_here(line: str, folder: str) -> bool:
 def _requirements(spec: TrainingSpec) -> list[str]:
     if spec.requirements[:1] != ("-r",):
         return list(spec.requirements)
-    from gputrain.keeper.packages import read_file
+    from gputrain.runtime.packages import read_file
 
     return read_file(os.path.join(folder_of(spec), spec.requirements[1])).splitlines()
 

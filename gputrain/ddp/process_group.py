@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from gputrain.ddp.errors import SessionError
-from gputrain.entrypoint import contract
+from gputrain.runtime import contract
 
 ENTERING = "entering the session"
 NAMED_RANKS = 8

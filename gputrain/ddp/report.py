@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from gputrain.ddp.errors import SessionError
-from gputrain.entrypoint import contract
+from gputrain.runtime import contract
 
 _OURS = ("step", "time", "total_steps")
 _noticed: set[str] = set()

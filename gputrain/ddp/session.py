@@ -12,7 +12,7 @@ from gputrain.ddp import data, report, state, wrap
 from gputrain.ddp.checkpoints import Checkpoints, check_torch
 from gputrain.ddp.errors import CheckpointError, SessionError
 from gputrain.ddp.process_group import ENTERING, Peers, Stop, checkpoint_dir_in, choose_device, join, place_in
-from gputrain.entrypoint import contract
+from gputrain.runtime import contract
 
 NO_DIRECTORY = f"set {contract.CHECKPOINT_DIR} or session(checkpoint_dir=...)"
 

@@ -20,10 +20,10 @@ from gputrain.backends.base import LogLine
 from gputrain.causes import EXCEPTION
 from gputrain.display.plot import sparkline
 from gputrain.display.table import COLOURS, STYLES, cut
-from gputrain.entrypoint import contract
 from gputrain.fields import invalid
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, Progress, figure
+from gputrain.runtime import contract
 from gputrain.spec import format_duration
 from gputrain.text import escape_html, sanitize
 

@@ -8,7 +8,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from gputrain.entrypoint import host
 from gputrain.errors import (
     CapacityError,
     GputrainError,
@@ -20,6 +19,7 @@ from gputrain.errors import (
 from gputrain.job import Job
 from gputrain.job.watcher import watch
 from gputrain.planning import Candidate
+from gputrain.runtime import host
 
 log = logging.getLogger("gputrain")
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gputrain.backends.base import Backend, LogLine
-from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, RequestError, TransientError
 from gputrain.fields import short_repr
 from gputrain.job.result import silent_for
 from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent, is_stopped
 from gputrain.jobstore import JobRecord
 from gputrain.metrics import MachineUse, Reports
+from gputrain.runtime import contract
 
 if TYPE_CHECKING:
     from gputrain.job.job import Job

@@ -12,9 +12,9 @@ import attrs
 
 from gputrain.backends.base import Backend
 from gputrain.display.table import Table, TableDisplay, TextDisplay
-from gputrain.entrypoint.stacks import story
 from gputrain.errors import JobTimeoutError
 from gputrain.jobstore import JobRecord
+from gputrain.runtime.stacks import story
 
 _FOLDER = re.compile(r'"[^"\n]*/')
 EVERY_S = 1.0

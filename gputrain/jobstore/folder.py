@@ -14,11 +14,11 @@ from typing import Any
 
 import attrs
 
-from gputrain.entrypoint import host
 from gputrain.errors import CapacityError, PermissionDeniedError
 from gputrain.fields import invalid, path
 from gputrain.jobstore.record import RecordError
 from gputrain.jobstore.store import Conflict, Document, DocumentStore, JobRef, Version
+from gputrain.runtime import host
 
 ELSEWHERE = "keep jobs in another folder: Local(root=...), or export GPUTRAIN_HOME=FOLDER"
 _NAME = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*")

@@ -14,7 +14,6 @@ import attrs
 from gputrain import causes
 from gputrain.backends.base import Backend, Bundle, Status
 from gputrain.concurrency import gather
-from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, JobLostError
 from gputrain.jobstore import Attempt, Conflict, JobRecord, JobStore, Launch, Stored
 from gputrain.lifecycle import State
@@ -22,6 +21,7 @@ from gputrain.orchestration import reconciler
 from gputrain.orchestration.options import refusals_of, remaining
 from gputrain.orchestration.reconciler import Action, Adopt, End, Nothing, Replace, Retry, Rules, Terminate
 from gputrain.planning import Attempt as Answer, Blocks, Candidate, Failover
+from gputrain.runtime import contract
 from gputrain.spec import TrainingSpec
 
 log = logging.getLogger("gputrain")

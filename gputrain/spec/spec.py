@@ -18,7 +18,6 @@ import attrs
 
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel
 from gputrain.display.table import Table, TableDisplay, as_cell
-from gputrain.entrypoint import contract
 from gputrain.fields import (
     Errors,
     field,
@@ -38,6 +37,7 @@ from gputrain.fields import (
     whole,
     words,
 )
+from gputrain.runtime import contract
 from gputrain.spec.duration import format_duration, parse_duration
 from gputrain.spec.gpu import GpuRequest, parse_gpus
 from gputrain.spec.image import Image, read_image, read_requirements

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from gputrain.entrypoint import contract
+from gputrain.runtime import contract
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

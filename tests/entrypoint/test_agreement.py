@@ -2,8 +2,8 @@
 
 from hypothesis import given, settings, strategies as st
 
-from gputrain.entrypoint import contract
-from gputrain.entrypoint.failures import Ends, conclusion, is_symptom, lost_node, lost_nodes, node_cause
+from gputrain.runtime import contract
+from gputrain.runtime.failures import Ends, conclusion, is_symptom, lost_node, lost_nodes, node_cause
 
 SYMPTOM = "RuntimeError: Connection closed by peer [10.0.0.2]:1"
 

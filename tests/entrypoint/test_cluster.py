@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gputrain.entrypoint.options import EnvironmentRefused, find_cluster, parse
+from gputrain.runtime.options import EnvironmentRefused, find_cluster, parse
 from tests.each import each
 
 

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from gputrain.entrypoint import network
+from gputrain.runtime import network
 
 PORT = 45871
 

@@ -7,8 +7,8 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gputrain.entrypoint.options import Cluster, parse
-from gputrain.entrypoint.peers import Folder, Peers
+from gputrain.runtime.options import Cluster, parse
+from gputrain.runtime.peers import Folder, Peers
 from tests.patience import PATIENCE_S
 
 NODES = 3

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from gputrain.entrypoint.peers import open_directory
+from gputrain.runtime.peers import open_directory
 from tests.support.vm import cloud_of_a_vm
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from gputrain import JobFailedError, Local, State, Trainer, catalog
 from gputrain.backends.local.offers import find_gpus
-from gputrain.entrypoint import network
-from gputrain.keeper import devices as readiness
+from gputrain.runtime import devices as readiness, network
 from tests.patience import until
 
 TRAINS = """
@@ -248,7 +247,7 @@ def test_nccl_says_its_network_in_words_that_are_read(tmp_path, figure):
 
 
 class Machine:
-    """What a keeper does for who waits: calls programs, and sleeps."""
+    """What a supervisor does for who waits: calls programs, and sleeps."""
 
     def call(self, command, within_s):
         done = subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)

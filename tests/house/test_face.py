@@ -57,7 +57,7 @@ PARTS = {"Curve", "Failure"}
 def classes():
     """Every class of the product by its name."""
     names = [one.name for one in pkgutil.walk_packages(gputrain.__path__, "gputrain.")]
-    apart = tuple(f"gputrain.{one}" for one in ("ddp", "entrypoint", "keeper", "emulator"))
+    apart = tuple(f"gputrain.{one}" for one in ("ddp", "entrypoint", "runtime", "emulator"))
     modules = [importlib.import_module(name) for name in names if not name.startswith(apart)]
     held = [one for module in modules for one in vars(module).values()]
     return {one.__name__: one for one in held if isinstance(one, type) and one.__module__ in names}

@@ -7,9 +7,9 @@ from tests.house.source import EMULATOR, imports
 
 LAYERS = (
     ("text", "times"),
-    ("errors", "display", "display.table", "concurrency", "tracing", "entrypoint"),
+    ("errors", "display", "display.table", "concurrency", "tracing", "runtime"),
     ("fields",),
-    ("catalog", "lifecycle", "retry", "ddp", "keeper"),
+    ("catalog", "lifecycle", "retry", "ddp", "entrypoint"),
     ("spec", "google", "causes"),
     ("quota",),
     ("planning", "code"),
@@ -43,9 +43,9 @@ OUTSIDE = {
     "display.live": {"attrs", "rich"},
     "metrics": {"attrs", "pandas"},
     "tracing": {"opentelemetry"},
-    "entrypoint": {"torch"},
+    "runtime": {"torch"},
     "ddp": {"torch", "numpy"},
-    "keeper": set(),
+    "entrypoint": set(),
     "retry": {"attrs", "tenacity"},
     "spec": {"attrs", "packaging", "yaml"},
     "quota": {"attrs", "google", "requests"},

@@ -124,7 +124,7 @@ FAULTS = (
     ),
     Plant(
         name="code is unpacked outside its folder",
-        file="gputrain/keeper/loader.py",
+        file="gputrain/runtime/loader.py",
         text='{"", ".", ".."} & set(parts)',
         instead='{"", "."} & set(parts)',
         caught_by=(
@@ -133,7 +133,7 @@ FAULTS = (
     ),
     Plant(
         name="code that was changed in the bucket runs",
-        file="gputrain/keeper/loader.py",
+        file="gputrain/runtime/loader.py",
         text='    if hashlib.sha256(data).hexdigest() != job["sha256"]:\n',
         instead='    if not job["sha256"]:\n',
         caught_by=(
@@ -268,7 +268,7 @@ FAULTS = (
     ),
     Plant(
         name="two jobs of one attempt both train on Vertex AI",
-        file="gputrain/keeper/prelude.py",
+        file="gputrain/runtime/setup.py",
         text="    if holder != me:\n",
         instead="    if False:\n",
         caught_by=(
@@ -295,20 +295,20 @@ FAULTS = (
     ),
     Plant(
         name="a VM does not ask whether it may train",
-        file="gputrain/keeper/vm.py",
+        file="gputrain/runtime/vm.py",
         text="        if said != MINE:\n",
         instead="        if False:\n",
         caught_by=(
-            "tests/unit/keeper/test_vm_fence.py::test_a_vm_that_may_not_train_leaves_before_it_begins",
+            "tests/unit/runtime/test_vm_fence.py::test_a_vm_that_may_not_train_leaves_before_it_begins",
         ),
     ),
     Plant(
         name="a VM that trains never hears that it is superseded",
-        file="gputrain/keeper/reports.py",
+        file="gputrain/runtime/reports.py",
         text="            says = self.fence.while_running()\n            if",
         instead="            says = MINE\n            if",
         caught_by=(
-            "tests/unit/keeper/test_vm_fence.py::test_a_board_hears_of_a_cancel_and_then_of_another_attempt",
+            "tests/unit/runtime/test_vm_fence.py::test_a_board_hears_of_a_cancel_and_then_of_another_attempt",
         ),
     ),
     Plant(
@@ -340,11 +340,11 @@ FAULTS = (
     ),
     Plant(
         name="ranks of a superseded VM may save beside those of another attempt",
-        file="gputrain/keeper/keeper.py",
+        file="gputrain/runtime/supervisor.py",
         text="            self.stop, self._kill_at = contract.SUPERSEDED, now\n",
         instead="            self.stop = contract.SUPERSEDED\n",
         caught_by=(
-            "tests/unit/keeper/test_vm_fence.py::test_who_is_superseded_is_killed_at_once_whatever_was_asked_before",
+            "tests/unit/runtime/test_vm_fence.py::test_who_is_superseded_is_killed_at_once_whatever_was_asked_before",
         ),
     ),
     Plant(
@@ -422,7 +422,7 @@ FAULTS = (
     # how a job ends
     Plant(
         name="the echo on a healthy rank is reported as the cause",
-        file="gputrain/entrypoint/failures.py",
+        file="gputrain/runtime/failures.py",
         text="        self.is_symptom = is_symptom(cause)\n",
         instead="        self.is_symptom = False\n",
         caught_by=(
@@ -431,7 +431,7 @@ FAULTS = (
     ),
     Plant(
         name="a job that was stopped exits as one that has finished",
-        file="gputrain/entrypoint/failures.py",
+        file="gputrain/runtime/failures.py",
         text="        return job_result(contract.STATE_STOPPED, contract.STOPPED, None, asked)\n",
         instead="        return job_result(contract.STATE_STOPPED, contract.DONE, None, asked)\n",
         caught_by=(
@@ -449,7 +449,7 @@ FAULTS = (
     ),
     Plant(
         name="ranks of the second node have local ranks of their own",
-        file="gputrain/entrypoint/launcher.py",
+        file="gputrain/runtime/launcher.py",
         text="        LOCAL_RANK=str(local_rank),\n",
         instead="        LOCAL_RANK=str(rank),\n",
         caught_by=(
@@ -458,7 +458,7 @@ FAULTS = (
     ),
     Plant(
         name="what a rank left running outlives the job",
-        file="gputrain/entrypoint/processes.py",
+        file="gputrain/runtime/processes.py",
         text="        left = set(host.children_of(os.getpid())) - spared\n",
         instead="        left: set[int] = set()\n",
         caught_by=(
@@ -474,7 +474,7 @@ FAULTS = (
     ),
     Plant(
         name="the last line of a log is lost where it has no end",
-        file="gputrain/entrypoint/logs.py",
+        file="gputrain/runtime/logs.py",
         text="        return [_last_drawn(rest)] if rest else []\n",
         instead="        return []\n",
         caught_by=(

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from gputrain.keeper.loader import unpack
+from gputrain.runtime.loader import unpack
 
 NAMES = (
     "../evil", "../../evil", "/evil", "//evil", "a/../../evil", "a/./b", "./a", "a//b", "..", ".", "",

@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 from urllib3.util import parse_url
 
 from gputrain import Trainer, VertexAI
-from gputrain.entrypoint import cloud
 from gputrain.errors import AuthError, GputrainError, SpecError
 from gputrain.google import Api, Endpoints, GoogleClient
 from gputrain.google.endpoints import reach, read_address
 from gputrain.jobstore import Attempt, JobRecord, JobRef, Option, RecordError
+from gputrain.runtime import cloud
 from tests import present
 from tests.each import each
 from tests.unit.google.answering import Server

@@ -3,9 +3,9 @@
 import json
 from urllib.parse import quote
 
-from gputrain.entrypoint.contract import BOOT
 from gputrain.google import LABEL_ATTEMPT
-from gputrain.keeper.fence import (
+from gputrain.runtime.contract import BOOT
+from gputrain.runtime.fence import (
     AGAIN_S,
     CANCELLED,
     DENIED_FOR_S,

@@ -1,8 +1,8 @@
-"""What runs on the machines, as far as the cloud and the clients see it: the keeper's words on the board.
+"""What runs on the machines, as far as the cloud and the clients see it: the supervisor's words on the board.
 
-A guest is no process: it is the steps that the keeper and the agents take, at the moments at which they take
-them, and its requests go to the same emulated cloud. `gputrain/keeper` and `gputrain/entrypoint` are the
-originals; they have tests of their own, in which they run.
+A guest is no process: it is the steps that the supervisor and the agents take, at the moments at which they
+take them, and its requests go to the same emulated cloud. `gputrain/runtime` is the original; it has tests
+of its own, in which it runs.
 """
 
 import json

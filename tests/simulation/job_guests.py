@@ -2,9 +2,9 @@
 
 import json
 
-from gputrain.entrypoint import contract
-from gputrain.entrypoint.contract import BOOT
-from gputrain.keeper.fence import CANCELLED, MINE
+from gputrain.runtime import contract
+from gputrain.runtime.contract import BOOT
+from gputrain.runtime.fence import CANCELLED, MINE
 from tests.simulation.bystanders import JOBS
 from tests.simulation.fates import fate_of
 from tests.simulation.fences import GuestFence, attempt_of

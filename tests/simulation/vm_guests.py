@@ -1,11 +1,11 @@
-"""A VM of a gang: the steps of its keeper and agent, at the moments at which they take them."""
+"""One VM of a job: the steps of its supervisor and agent, at the moments at which they take them."""
 
 import json
 import math
 from datetime import datetime, timezone
 
-from gputrain.entrypoint.contract import BOOT, SCHEMA, SUPERSEDED, TOO_EARLY, UNABLE
-from gputrain.keeper.fence import MINE
+from gputrain.runtime.contract import BOOT, SCHEMA, SUPERSEDED, TOO_EARLY, UNABLE
+from gputrain.runtime.fence import MINE
 from gputrain_emulator.compute import lifecycle
 from tests.simulation.fates import fate_of
 from tests.simulation.fences import GuestFence, attempt_of
@@ -18,7 +18,7 @@ NOTICED_S = 6.0
 
 
 class VmGuest:
-    """One VM of a gang."""
+    """One VM of a job."""
 
     def __init__(self, guests, vm, job):
         self.guests, self.vm, self.job = guests, vm, job
@@ -143,7 +143,7 @@ class VmGuest:
             self.end(0, "", None)
 
     def look_around(self):
-        """What the keeper asks every ten seconds: the peers, the limit."""
+        """What the supervisor asks every ten seconds: the peers, the limit."""
         if self.is_over:
             return
         now, job = self.guests.clock.now(), self.job

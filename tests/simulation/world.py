@@ -154,7 +154,7 @@ class World:
             self.bystanders.ask("DELETE", f"/compute/v1/{vm.path}")
 
     def _withdraw(self, one):
-        """A person deletes the group of a gang that waits or runs, or cancels its request."""
+        """A person deletes the group of a job that waits or runs, or cancels its request."""
         waits = one.kind == "cancel request"
         found = sorted(
             self.cloud.compute.queued if waits else self.cloud.compute.resources["instanceGroupManagers"]

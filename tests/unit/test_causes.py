@@ -7,8 +7,8 @@ import pytest
 from gputrain import causes
 from gputrain.backends.agent_reports import first_cause
 from gputrain.causes import CAUSES, Blame
-from gputrain.entrypoint import contract
 from gputrain.lifecycle import State
+from gputrain.runtime import contract
 
 
 def blamed(kind, signal=None):

@@ -18,10 +18,10 @@ from gputrain.backends.agent_reports import Status, asked_by, first_cause, silen
 from gputrain.backends.compute.calls import error_of, errors_of
 from gputrain.backends.google import cause_of
 from gputrain.causes import Blame, Cause
-from gputrain.entrypoint import contract
-from gputrain.entrypoint.contract import ENDED, UNABLE
 from gputrain.errors import CapacityError
 from gputrain.lifecycle import Failure
+from gputrain.runtime import contract
+from gputrain.runtime.contract import ENDED, UNABLE
 from gputrain.times import moment_of
 
 Document = Mapping[str, Any]
@@ -63,7 +63,7 @@ class VmReport:
     status: str = ""
     """Google's word; empty once it is gone."""
     agent: Status
-    """What the guest's keeper wrote last."""
+    """What the guest's supervisor wrote last."""
     operations: tuple[Document, ...] = ()
     """Google's operations on it, by its number."""
 

@@ -36,7 +36,7 @@ MOST_NODES = 1000
 """VMs in one bulkInsert. Source: compute v1 documentation, read 2026-11-20."""
 
 MOST_METADATA = 262_144
-"""Bytes of one value; the job is one, its keeper another, and all together are less than 512 KB.
+"""Bytes of one value; the job is one, its supervisor another, and all together are less than 512 KB.
 
 Source: compute v1, ``Metadata``, read 2026-11-23.
 """

@@ -34,12 +34,12 @@ from gputrain.catalog import (
     Shape,
     nccl_defaults,
 )
-from gputrain.entrypoint import contract, zipapp
 from gputrain.fields import invalid
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.compute_lists import affinity_value
 from gputrain.jobstore import Attempt, RecordError
 from gputrain.planning import Candidate
+from gputrain.runtime import contract, zipapp
 from gputrain.spec import TrainingSpec
 
 SHORTEST_LIMIT_S = 30

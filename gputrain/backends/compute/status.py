@@ -20,13 +20,13 @@ from gputrain.backends.compute.causes import VmReport, has_ended_in_order, judge
 from gputrain.backends.compute.flex_queue import FlexQueue, is_late, queue_ended, queue_status
 from gputrain.backends.compute.request import AttemptVms
 from gputrain.backends.run_reports import Reports, RunReports, times
-from gputrain.entrypoint.contract import ENDED, RUNNING, WAITING
 from gputrain.errors import GputrainError, TransientError
 from gputrain.google import LABEL_OWNER
 from gputrain.google.cache import Cache, Recent
 from gputrain.google.forms import Json
 from gputrain.jobstore import JobRecord, Launch, Wanted
 from gputrain.lifecycle import State
+from gputrain.runtime.contract import ENDED, RUNNING, WAITING
 
 FEW = 4
 """Up to so many attempts are looked at closely each time."""

@@ -30,13 +30,13 @@ from gputrain import causes, fields
 from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status
 from gputrain.backends.local import folder, offers, request as orders, status
 from gputrain.code import resolve
-from gputrain.entrypoint import host
 from gputrain.errors import GputrainError, RequestError, SpecError, TransientError
 from gputrain.fields import Field, read_whole
 from gputrain.jobstore import Attempt, FolderStore, JobRecord, JobRef, Launch
 from gputrain.jobstore.folder import explained, folder_path, make_private, usual_root
 from gputrain.lifecycle import State
 from gputrain.planning import Candidate, Fact, Supply, Verdict
+from gputrain.runtime import host
 from gputrain.spec import TrainingSpec
 
 if TYPE_CHECKING:

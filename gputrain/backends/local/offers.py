@@ -18,8 +18,8 @@ from gputrain import catalog
 from gputrain.catalog import Price
 from gputrain.catalog.names import kind_of
 from gputrain.code import folder_of
-from gputrain.keeper import packages
 from gputrain.planning import Limit, Offer, Supply
+from gputrain.runtime import packages
 
 NAME = "local"
 MACHINE = "this-machine"  # the place, too; which folder it is, `doctor` tells

@@ -15,7 +15,7 @@ from pathlib import Path
 from gputrain.backends.local.offers import NAME, LocalGpu, unmet
 from gputrain.code import folder_of
 from gputrain.doctor.report import Check, Checks, Probe, code, failed, ok, run_checks, unknown
-from gputrain.entrypoint.contract import ASIDE
+from gputrain.runtime.contract import ASIDE
 from gputrain.spec import TrainingSpec
 
 _PATIENCE_S = 60.0

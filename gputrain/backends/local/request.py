@@ -21,12 +21,11 @@ from gputrain.backends.agent_reports import of_agents
 from gputrain.backends.base import LAYOUT, Bundle
 from gputrain.backends.local import folder
 from gputrain.backends.local.offers import unmet
-from gputrain.entrypoint import contract, host
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.fields import invalid
 from gputrain.jobstore.folder import ELSEWHERE, make_private
-from gputrain.keeper import packages
 from gputrain.planning import Candidate
+from gputrain.runtime import contract, host, packages
 from gputrain.spec import TrainingSpec
 
 # Without site-packages and the caller's PYTHON variables an interpreter is up in half the time, and nothing
@@ -36,8 +35,8 @@ MAIN = "import sys; sys.path.append(sys.argv.pop(1)); from {} import main; main(
 """Our code that such an interpreter runs; its first word is `PACKAGES`."""
 PACKAGES = str(Path(__file__).resolve().parents[3])
 
-_AGENT = MAIN.format("gputrain.entrypoint.__main__")
-_REQUIRED = MAIN.format("gputrain.keeper.packages")
+_AGENT = MAIN.format("gputrain.entrypoint")
+_REQUIRED = MAIN.format("gputrain.runtime.packages")
 _ENVIRONMENTS = ".packages"
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 

@@ -16,11 +16,11 @@ from gputrain.backends import agent_reports as reports
 from gputrain.backends.agent_reports import first_cause, losses
 from gputrain.backends.base import Status
 from gputrain.backends.local import folder
-from gputrain.entrypoint import contract, host
-from gputrain.entrypoint.contract import ENDED, RUNNING, STARTING
 from gputrain.errors import RequestError
 from gputrain.jobstore.folder import explained
 from gputrain.lifecycle import Failure, State
+from gputrain.runtime import contract, host
+from gputrain.runtime.contract import ENDED, RUNNING, STARTING
 
 Document = Mapping[str, Any]
 LAST_LINES = 20

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gputrain.backends.local import folder
-from gputrain.entrypoint import contract, host, processes
-from gputrain.entrypoint.contract import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
-from gputrain.entrypoint.peers import Folder
-from gputrain.keeper.keeper import TICK_S, Keeper, Rules, Site
+from gputrain.runtime import contract, host, processes
+from gputrain.runtime.contract import CANCELLED, SUPERSEDED, WAIT_LIMIT, WAITING
+from gputrain.runtime.peers import Folder
+from gputrain.runtime.supervisor import TICK_S, Rules, Site, Supervisor
 
 KILL_MARGIN_S = 5.0
 """How much longer than its own grace time an agent is given before it is killed."""
@@ -191,14 +191,14 @@ class ThisMachine(Site):
         patience_s = self._order["created_at"] + self._order["max_wait_s"] - time.time()
         return Rules(time.monotonic() + patience_s, WAIT_LIMIT, 0.0)
 
-    def wait(self, keeper: Keeper) -> None:
+    def wait(self, supervisor: Supervisor) -> None:
         """Other jobs may hold the GPUs; and the job may have been cancelled before this process was up."""
-        keeper.until(lambda: not self._board.wants())
+        supervisor.until(lambda: not self._board.wants())
         gpus = self._order["gpus"]
         if gpus is None or self._has_gpus(gpus):
             return
-        keeper.show(WAITING, message="waits for GPUs that other jobs hold")
-        keeper.until(lambda: self._has_gpus(gpus))
+        supervisor.show(WAITING, message="waits for GPUs that other jobs hold")
+        supervisor.until(lambda: self._has_gpus(gpus))
 
     def _has_gpus(self, gpus: dict[str, Any]) -> bool:
         self._gpus = allot(gpus["uuids"], len(self._order["nodes"]) * gpus["per_node"], gpus["locks"])
@@ -208,7 +208,7 @@ class ThisMachine(Site):
         """Waiting for GPUs took nothing of the job's time."""
         return time.monotonic() + float(self._order["max_run_s"])
 
-    def start(self, keeper: Keeper, attempt: int) -> dict[int, int]:
+    def start(self, supervisor: Supervisor, attempt: int) -> dict[int, int]:
         self._results = results = self._board.file(folder.ATTEMPT.format(attempt=attempt))
         os.mkdir(results, folder.FOLDER_MODE)
         common, nodes, gpus = self._environment(attempt, results), self._order["nodes"], list(self._gpus)
@@ -216,14 +216,14 @@ class ThisMachine(Site):
         for rank, node in enumerate(nodes):
             own = ",".join(gpus[rank * len(gpus) // len(nodes) : (rank + 1) * len(gpus) // len(nodes)])
             env = {**common, **node["env"], "CUDA_VISIBLE_DEVICES": own}
-            agents[self._agent(keeper, node, env)] = rank
+            agents[self._agent(supervisor, node, env)] = rank
         return agents
 
-    def _agent(self, keeper: Keeper, node: dict[str, Any], env: dict[str, str]) -> int:
+    def _agent(self, supervisor: Supervisor, node: dict[str, Any], env: dict[str, str]) -> int:
         log = self._board.file(folder.NODE_LOG.format(node_rank=node["node_rank"]))
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, folder.FILE_MODE)
         try:
-            return keeper.start([*self._order["start"], *node["argv"]], env, self._order["location"], out)
+            return supervisor.start([*self._order["start"], *node["argv"]], env, self._order["location"], out)
         finally:
             os.close(out)
 
@@ -251,7 +251,7 @@ class ThisMachine(Site):
         if go:
             directory.create(f"{go['run']}/ended-{node_rank}", {})
 
-    def finish(self, keeper: Keeper) -> dict[str, Any]:  # noqa: ARG002  # it is a `Site`
+    def finish(self, supervisor: Supervisor) -> dict[str, Any]:  # noqa: ARG002  # it is a `Site`
         """The GPUs are free again. What the agents found lies beside their logs."""
         free(self._gpus)
         return {}
@@ -268,9 +268,9 @@ def main() -> NoReturn:
     draft, path = sys.argv[1:3]
     board = AttemptFolder(draft)
     folder.hold(draft)
-    keeper = Keeper(board, ThisMachine(board))
+    supervisor = Supervisor(board, ThisMachine(board))
     try:
-        board.write(keeper.document)
+        board.write(supervisor.document)
         board.rename(path)
     except OSError as error:  # it does not start: its end could not be seen
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
@@ -282,12 +282,12 @@ def main() -> NoReturn:
         os._exit(0)
     processes.adopt_orphans()
     processes.hold_signals()
-    keeper.document = {**keeper.document, "supervisor": [os.getpid(), host.began(os.getpid())]}
+    supervisor.document = {**supervisor.document, "supervisor": [os.getpid(), host.began(os.getpid())]}
     try:
-        keeper.keep()
+        supervisor.run()
     except Gone:
         processes.end_children()
     except BaseException:  # this process is detached: the folder says how it ended
-        keeper.crashed()
+        supervisor.crashed()
         raise
     os._exit(0)

@@ -20,12 +20,12 @@ from gputrain.catalog import (
     default_image,
     nccl_defaults,
 )
-from gputrain.entrypoint import contract, zipapp
 from gputrain.fields import invalid
 from gputrain.google import LABEL_ATTEMPT, LABEL_OWNER, our_labels
 from gputrain.google.storage import BucketPrefix
 from gputrain.jobstore import Attempt
 from gputrain.planning import Candidate, GcloudJob
+from gputrain.runtime import contract, zipapp
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
 

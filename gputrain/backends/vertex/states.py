@@ -11,9 +11,9 @@ import attrs
 from gputrain import causes
 from gputrain.backends.google import cause_of
 from gputrain.causes import Cause
-from gputrain.entrypoint import contract
 from gputrain.google.errors import ErrorDetails, classify
 from gputrain.lifecycle import Failure, State
+from gputrain.runtime import contract
 
 STATES: Mapping[str, State | None] = {
     "JOB_STATE_UNSPECIFIED": None,

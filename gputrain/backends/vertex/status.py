@@ -24,12 +24,12 @@ from gputrain.backends.vertex.request import claim_of
 from gputrain.backends.vertex.states import NO_LOGS, SeenJob, failure_of, state_of
 from gputrain.causes import Cause
 from gputrain.concurrency import gather
-from gputrain.entrypoint import contract
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.google import GoogleClient, Objects
 from gputrain.google.cache import Cache, Pace, Recent
 from gputrain.jobstore import Attempt, JobRecord, Wanted
 from gputrain.lifecycle import Failure, State
+from gputrain.runtime import contract
 
 FEW = 2
 """Up to so many jobs of a region are looked at one by one, which is the faster way to see their end."""

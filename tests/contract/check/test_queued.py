@@ -9,7 +9,7 @@ ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 SAYS = """
 import os, time
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
-time.sleep(6)  # so the keepers ask how the others are
+time.sleep(6)  # so the supervisors ask how the others are
 """
 
 

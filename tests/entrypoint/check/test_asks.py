@@ -7,8 +7,8 @@ import time
 import pytest
 
 from gputrain.backends.agent_reports import node_of, read_standings
-from gputrain.entrypoint import contract, stacks
 from gputrain.job.stacks import Stack, Stacks
+from gputrain.runtime import contract, stacks
 
 BLOCKED = """
     import threading

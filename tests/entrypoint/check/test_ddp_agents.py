@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from gputrain import ddp
-from gputrain.entrypoint import contract
+from gputrain.runtime import contract
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "train_session.py"
 

@@ -9,7 +9,7 @@ import pytest
 
 from gputrain.ddp import SessionError
 from gputrain.ddp.report import metric_line
-from gputrain.entrypoint.contract import METRIC_MARKER
+from gputrain.runtime.contract import METRIC_MARKER
 
 
 def read_back(line: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputrain.entrypoint import failures, stacks
+from gputrain.runtime import failures, stacks
 from tests.each import each
 
 DEADLOCK = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint import host, launcher
+from gputrain.runtime import host, launcher
 from tests.each import each
 
 

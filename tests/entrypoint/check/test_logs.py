@@ -9,8 +9,8 @@ import sys
 import pytest
 from hypothesis import given, strategies as st
 
-from gputrain.entrypoint.contract import LONGEST_LINE as LIMIT
-from gputrain.entrypoint.logs import Lines, Severity, as_json, as_text
+from gputrain.runtime.contract import LONGEST_LINE as LIMIT
+from gputrain.runtime.logs import Lines, Severity, as_json, as_text
 from tests.each import each
 from tests.entrypoint.nodes import ROOT
 

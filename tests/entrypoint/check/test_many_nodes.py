@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint import network
+from gputrain.runtime import network
 
 PEERS = Path(__file__).parents[1] / "peers.py"
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gputrain.entrypoint import launcher, network
+from gputrain.runtime import launcher, network
 
 SAYS = """
     import os, socket

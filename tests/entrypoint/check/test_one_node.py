@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint.failures import explain
-from gputrain.entrypoint.processes import Ending, Rank
+from gputrain.runtime.failures import explain
+from gputrain.runtime.processes import Ending, Rank
 from tests.each import each
 from tests.entrypoint.nodes import alive
 

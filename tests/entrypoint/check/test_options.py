@@ -2,8 +2,8 @@
 
 import pytest
 
-from gputrain.entrypoint import contract
-from gputrain.entrypoint.options import EnvironmentRefused, parse, usage
+from gputrain.runtime import contract
+from gputrain.runtime.options import EnvironmentRefused, parse, usage
 from tests.each import each
 
 RUN = ["--", "train.py"]

@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 
-from gputrain.entrypoint.result import Outputs
+from gputrain.runtime.result import Outputs
 
 WRITES = """
     import os

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gputrain.entrypoint import processes
+from gputrain.runtime import processes
 
 LONG_S = 600
 
@@ -34,7 +34,7 @@ def test_a_program_that_cannot_be_killed_is_left_behind(unkillable):
 
 ENDS = """
 import os, subprocess
-from gputrain.entrypoint import processes
+from gputrain.runtime import processes
 child = subprocess.Popen(["sleep", "600"])
 kill, os.kill = os.kill, lambda *_: None
 processes.UNKILLABLE_S = 0.5
@@ -45,23 +45,22 @@ print("ended")
 
 
 KEEPS = """
-from gputrain.keeper import keeper
-from gputrain.keeper.keeper import Keeper, Rules
+from gputrain.runtime.supervisor import Rules, Site as Base, Supervisor
 import time
-class Site(keeper.Site):
+class Site(Base):
     def waiting(self): return Rules(time.monotonic() + 600, "x", 0.0)
-    def wait(self, keeper): keeper.call(["sleep", "601"], within_s=0.2)
+    def wait(self, supervisor): supervisor.call(["sleep", "601"], within_s=0.2)
     def deadline(self): return time.monotonic() + 0.2
-    def start(self, keeper, attempt):
-        return {keeper.start(["sleep", "602"], os.environ, "/", 2): 0}
+    def start(self, supervisor, attempt):
+        return {supervisor.start(["sleep", "602"], os.environ, "/", 2): 0}
 class Board:
     def show(self, document): pass
     def wants(self): return ""
     def last(self, document): print(document["why"], document["exit_code"], document["lost"])
-keeper = Keeper(Board(), Site({"GPUTRAIN_GRACE": "0"}, 0.0))
+supervisor = Supervisor(Board(), Site({"GPUTRAIN_GRACE": "0"}, 0.0))
 processes.hold_signals()
-keeper.keep()
-from gputrain.entrypoint import host
+supervisor.run()
+from gputrain.runtime import host
 for pid in host.children_of(os.getpid()):
     kill(pid, 9)
 """
@@ -74,7 +73,7 @@ def test_a_keeper_whose_agents_cannot_be_killed_still_tells_the_end():
 
 
 def test_a_file_that_cannot_be_read_ends_a_job_by_its_name():
-    words = KEEPS.replace('keeper.call(["sleep", "601"], within_s=0.2)', 'open("/no/such/file")')
+    words = KEEPS.replace('supervisor.call(["sleep", "601"], within_s=0.2)', 'open("/no/such/file")')
     words = words.replace('document["why"], document["exit_code"], document["lost"]', 'document["message"]')
     words = [sys.executable, "-c", ENDS.format(how=words)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LONG_S / 2, check=False)

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from gputrain.backends.base import LogLine
-from gputrain.entrypoint import contract
-from gputrain.entrypoint.telemetry import GpuWatch, Telemetry
 from gputrain.metrics import MachineUse
+from gputrain.runtime import contract
+from gputrain.runtime.telemetry import GpuWatch, Telemetry
 
 SMI = """#!{python}
 import pathlib, sys, time
@@ -117,7 +117,7 @@ def test_what_the_driver_says_of_a_broken_gpu_is_understood(smi, monkeypatch, un
 
 def test_a_driver_that_is_stuck_is_not_asked_for_each_rank(smi, monkeypatch, until, tmp_path):
     monkeypatch.setenv("PATH", smi(WELL))
-    monkeypatch.setattr("gputrain.entrypoint.telemetry.FAULT_S", 2.0)
+    monkeypatch.setattr("gputrain.runtime.telemetry.FAULT_S", 2.0)
     gpus = GpuWatch({})
     sampled(gpus, until)
     put(tmp_path / "bin" / "nvidia-smi", f"#!/bin/sh\necho asked >> {tmp_path}/asked\nexec sleep 600")

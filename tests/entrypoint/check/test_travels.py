@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gputrain.code.bundle import pack
-from gputrain.entrypoint import contract, zipapp
+from gputrain.runtime import contract, zipapp
 from tests import shadows
 from tests.each import each
 from tests.entrypoint.nodes import ROOT
@@ -21,11 +21,11 @@ from tests.entrypoint.nodes import ROOT
 PACKAGE = ROOT / "gputrain"
 SOURCES = [
     PACKAGE / "__init__.py",
-    *sorted((PACKAGE / "entrypoint").glob("*.py")),
+    PACKAGE / "entrypoint.py",
+    *sorted((PACKAGE / "runtime").glob("*.py")),
     *sorted((PACKAGE / "ddp").glob("*.py")),
-    *sorted((PACKAGE / "keeper").glob("*.py")),
 ]
-STAYS = {PACKAGE / "entrypoint/zipapp.py"}  # of use on the client's machine only
+STAYS = {PACKAGE / "runtime/zipapp.py"}  # of use on the client's machine only
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
 OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 9]
 
@@ -43,7 +43,7 @@ def test_the_syntax_is_that_of_python_3_9(path):
 
 
 def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
-    build = "import sys; from gputrain.entrypoint import zipapp; sys.stdout.buffer.write(zipapp.build())"
+    build = "import sys; from gputrain.runtime import zipapp; sys.stdout.buffer.write(zipapp.build())"
     env = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"}
     command = [sys.executable, "-c", build]
     again = subprocess.run(command, cwd="/", env=env, stdout=subprocess.PIPE, check=True)
@@ -79,7 +79,7 @@ def _is_docstring(node):
 SHOW = """
     import glob, os, sys, time
     from gputrain import ddp
-    from gputrain.entrypoint import contract
+    from gputrain.runtime import contract
     assert "gputrain.pyz" in ddp.__file__, ddp.__file__
     print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], sys.version_info[:2], flush=True)
     open("up-" + os.environ["RANK"], "w").close()
@@ -118,7 +118,7 @@ def test_a_folder_of_packages_comes_after_the_standard_library(cluster):
     """gputrain installed beside old backports of standard modules must not bring those to the front."""
     script = cluster.script("import sys; print('first', sys.path.index(ROOT) > sys.path.index(STD))".replace(
         "ROOT", repr(str(ROOT))).replace("STD", repr(os.path.dirname(os.__file__))))  # fmt: skip
-    start = "import sys; sys.path.insert(0, %r); from gputrain.entrypoint.__main__ import main; main()"
+    start = "import sys; sys.path.insert(0, %r); from gputrain.entrypoint import main; main()"
     node = cluster.run(script, nproc=1, module=("-c", start % str(ROOT)), env={"PYTHONPATH": None})
     assert node.said("first True"), node.out
 
@@ -132,7 +132,7 @@ def test_a_script_in_a_folder_sees_what_torchrun_shows_it(cluster, pyz):
     assert node.said(f"sees {cluster.folder / 'scripts'} False"), node.out
 
 
-@pytest.mark.parametrize("module", ["gputrain.entrypoint.node", "gputrain.ddp"])
+@pytest.mark.parametrize("module", ["gputrain.runtime.node", "gputrain.ddp"])
 def test_what_runs_there_loads_little(module):
     """Nothing but the standard library, and none of its heavy rooms."""
     script = f"import sys, {module}; print(*sys.modules)"
@@ -170,5 +170,5 @@ def test_a_result_has_the_fields_it_promises(cluster):
 @each("path", SOURCES)
 def test_the_examples_in_docstrings_run(path):
     if not path.stem.startswith("__"):
-        module = importlib.import_module(f"gputrain.{path.parent.name}.{path.stem}")
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         assert doctest.testmod(module).failed == 0

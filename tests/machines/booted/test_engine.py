@@ -1,4 +1,4 @@
-"""A container on a VM whose boot image has no docker: the keeper installs one by the machine's own apt-get.
+"""A container on a VM whose boot image has no docker: it is installed by the machine's own apt-get.
 
 The packages are a test's, and their docker runs a job's words on the machine itself, as nothing here runs
 containers in a container; tests/machines/containers has real ones.

@@ -1,7 +1,7 @@
-"""A job's life on a VM: its keeper is a unit of systemd's, and Google's runner has nothing to do with it."""
+"""A job's life on a VM: its supervisor is a unit of systemd's, apart from Google's runner."""
 
 from gputrain.lifecycle import State
-from tests.unit.keeper.fenced import Job
+from tests.unit.runtime.fenced import Job
 
 LONG = 1_000_000
 LOUD = f"""

@@ -9,7 +9,7 @@ from gputrain import JobFailedError, State, Trainer
 from gputrain_emulator.storage import Storage
 from tests.machines.containers.conftest import ACCOUNT, ALONE, BARE, IMAGE
 from tests.patience import until
-from tests.unit.keeper.fenced import Job
+from tests.unit.runtime.fenced import Job
 
 MEET = """
 import os, socket, sys

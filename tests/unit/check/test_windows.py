@@ -32,7 +32,7 @@ for module, names in (
 """What Python has not on Windows: paths, processes and line ends stay those of this machine."""
 
 
-THERE = ("entrypoint", "keeper", "ddp", "backends/local", "jobstore/folder.py")
+THERE = ("entrypoint.py", "runtime", "ddp", "backends/local", "jobstore/folder.py")
 """What runs on Linux alone, or for `Local` alone."""
 
 

@@ -12,8 +12,8 @@ import zipfile
 import gputrain_emulator
 from gputrain.backends.vertex.request import loader
 from gputrain.code.bundle import pack
-from gputrain.entrypoint import zipapp
 from gputrain.google.storage import BucketPrefix, upload
+from gputrain.runtime import zipapp
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
 from tests.support.clouds import client

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from gputrain.backends.compute import ComputeEngine
-from gputrain.entrypoint.contract import SCHEMA
 from gputrain.google import Objects
 from gputrain.orchestration.look import look
 from gputrain.orchestration.options import draw
+from gputrain.runtime.contract import SCHEMA
 from gputrain_emulator.clock import zulu_time
 from tests.support.attempts import Process
 from tests.support.clock import jumping

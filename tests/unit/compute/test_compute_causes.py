@@ -5,9 +5,9 @@ import pytest
 from gputrain import causes
 from gputrain.backends.agent_reports import read
 from gputrain.backends.compute.causes import VmReport, judge
-from gputrain.entrypoint import contract
-from gputrain.entrypoint.contract import SCHEMA
 from gputrain.lifecycle import State
+from gputrain.runtime import contract
+from gputrain.runtime.contract import SCHEMA
 
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from gputrain.keeper import container
+from gputrain.runtime import container
 from gputrain_emulator.live.addresses import serve_metadata
 from gputrain_emulator.metadata import Account, Metadata
 

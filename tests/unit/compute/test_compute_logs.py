@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gputrain.entrypoint import contract
 from gputrain.google import Objects
 from gputrain.job.logs import LogReader
+from gputrain.runtime import contract
 from gputrain_emulator.clock import zulu_time
 from tests.unit.compute.test_compute_causes import result
 

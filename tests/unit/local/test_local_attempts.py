@@ -15,7 +15,7 @@ from gputrain.orchestration.launcher import act
 from gputrain.orchestration.look import cancel, look
 from tests.patience import until
 
-SUPERVISOR, AGENT = "backends.local.supervisor", "gputrain.entrypoint.__main__"
+SUPERVISOR, AGENT = "backends.local.supervisor", "gputrain.entrypoint"
 TWICE = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))

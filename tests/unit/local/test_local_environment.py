@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from gputrain.backends.local import request as orders
-from gputrain.entrypoint import host
+from gputrain.runtime import host
 
 DUMP = """
 import json, os, sys

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from gputrain.backends.local import folder, status as states
-from gputrain.entrypoint.logs import timestamp
+from gputrain.runtime.logs import timestamp
 from tests.each import each
 
 ATTEMPT = "a1"

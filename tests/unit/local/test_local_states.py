@@ -7,7 +7,7 @@ import pytest
 
 from gputrain.backends.agent_reports import read_result, silence
 from gputrain.backends.local import folder, status as states
-from gputrain.entrypoint import contract
+from gputrain.runtime import contract
 from tests.each import each
 
 

@@ -2,9 +2,9 @@
 
 import json
 
-from gputrain.entrypoint.contract import ENDED, SCHEMA
 from gputrain.google import Objects
 from gputrain.planning import candidates
+from gputrain.runtime.contract import ENDED, SCHEMA
 from gputrain.spec import TrainingSpec
 from tests.support.attempts import Process
 

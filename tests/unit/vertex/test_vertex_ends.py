@@ -3,9 +3,9 @@
 import pytest
 
 from gputrain.backends.vertex.states import NO_LOGS
-from gputrain.entrypoint import contract
 from gputrain.jobstore import Attempt, JobRecord, Launch, Option
 from gputrain.lifecycle import State
+from gputrain.runtime import contract
 from gputrain_emulator.vertex.states import State as Theirs
 from tests.support.clouds import REGION
 from tests.unit.vertex.runs import tell

@@ -20,11 +20,11 @@ from gputrain import causes
 from gputrain.backends.agent_reports import first_cause
 from gputrain.backends.base import Backend, Bundle, LogPage, Machine, Request, Status
 from gputrain.code import resolve
-from gputrain.entrypoint import contract, zipapp
 from gputrain.errors import CapacityError, FieldError, SpecError, TransientError
 from gputrain.jobstore import Attempt, FolderStore, JobRecord, JobRef, Launch
 from gputrain.lifecycle import Failure, State
 from gputrain.planning import Candidate, Fact, Supply, Verdict
+from gputrain.runtime import contract, zipapp
 from gputrain.spec import TrainingSpec
 from gputrain_slurmlike import batch
 from gputrain_slurmlike.log import read_log

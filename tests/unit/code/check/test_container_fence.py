@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from gputrain.entrypoint import contract
 from gputrain.google import Objects
+from gputrain.runtime import contract
 from tests.each import each
 from tests.support.records import BETWEEN, OTHER, OURS, Records
 from tests.unit.code.containers import BUCKET, containers, told
@@ -17,7 +17,7 @@ FENCE = {
     contract.ATTEMPT_ID: OURS.attempt.id,
     contract.CLAIM: PLACE + "claim",
 }
-REAL = b"from gputrain.entrypoint.__main__ import main\n\nmain()\n"
+REAL = b"from gputrain.entrypoint import main\n\nmain()\n"
 TRAIN = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(os.environ["OUT"])

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from gputrain.code.bundle import pack
-from gputrain.entrypoint import contract
 from gputrain.google import Objects
+from gputrain.runtime import contract
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from tests import shadows

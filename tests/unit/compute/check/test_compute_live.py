@@ -6,7 +6,7 @@ import time
 import pytest
 
 from gputrain import JobLostError, State
-from gputrain.entrypoint.cloud import LAST_S
+from gputrain.runtime.cloud import LAST_S
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import DropBeforeCommit, Refuse
 from gputrain_emulator.live import LiveMode, gpus

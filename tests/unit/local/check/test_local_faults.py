@@ -24,7 +24,7 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_n
 print("waiting", flush=True)
 time.sleep(600)
 """
-AGENT = "gputrain.entrypoint.__main__"
+AGENT = "gputrain.entrypoint"
 
 
 def test_nothing_is_left_when_a_job_has_ended(jobs, script):
