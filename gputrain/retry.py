@@ -78,7 +78,6 @@ def retried(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
     dice: Callable[[], float] = random.random,
-    tell: Callable[[str], None] = log.debug,
 ) -> T:
     """What ``call`` returns, tried again while it raises `TransientError` and the budget lasts.
 
@@ -87,7 +86,6 @@ def retried(
         unless: those of the transient errors after which it is not safe to repeat.
         now: seconds of any clock that ``sleep`` moves.
         dice: a number from 0 to 1.
-        tell: takes a line for people with each failure after the first `TOLD_S`.
 
     Raises:
         TransientError: the last one, when the budget is spent. Any other error at once.
@@ -97,7 +95,7 @@ def retried(
     """
     from tenacity import Retrying, retry_if_exception
 
-    began = now()
+    began, is_told = now(), False
 
     def left_s(state: RetryCallState) -> float:
         return policy.budget_s - max(now() - began, state.idle_for)  # a test's sleep may move no clock
@@ -116,10 +114,12 @@ def retried(
         return max(0.0, min(wanted, left))
 
     def before_sleep(state: RetryCallState) -> None:
+        nonlocal is_told
         left = left_s(state)
         log.debug("tried in vain, and %.1f s are left: %s", left, _error(state))
-        if left < policy.budget_s - TOLD_S:
-            tell(f"{_error(state).what}; it is tried again for {left:.0f} s at most")
+        if left < policy.budget_s - TOLD_S and not is_told:
+            is_told = True
+            log.warning("%s; it is tried again for %.0f s at most", _error(state).what, left)
 
     passing = retry_if_exception(lambda one: isinstance(one, TransientError) and not isinstance(one, unless))
     return Retrying(

@@ -45,11 +45,12 @@ def test_pauses_double_up_to_the_ceiling():
     assert clock.slept == [1, 2, 4, 8, 8, 8, 8]
 
 
-def test_the_budget_ends_the_trying_with_the_last_error():
+def test_the_budget_ends_the_trying_with_the_last_error_and_who_waits_hears_once_why(caplog):
     clock = Clock()
     with pytest.raises(TransientError):
         retried(failing(1000), policy=Policy(budget_s=20), **clock.kit())
     assert sum(clock.slept) == 20
+    assert caplog.messages == ["try again; it is tried again for 13 s at most"]
 
 
 def test_the_provider_says_how_long_to_wait():

@@ -1,16 +1,15 @@
 """One value to reach Google by: tokens, policies, guarded bodies, pages, and an end in time."""
 
-import logging
 import threading
 
 import pytest
 from google.cloud.compute_v1 import ImagesClient
 from google.oauth2.credentials import Credentials
 
-from gputrain.errors import AuthError, TransientError
+from gputrain.errors import AuthError
 from gputrain.google import Endpoints, GoogleClient, UnclearError
 from gputrain.google.registry import resolve_digest
-from gputrain.retry import CREATE, LOOK, ONCE, READ, Policy
+from gputrain.retry import CREATE, LOOK, ONCE, Policy
 from tests.each import each
 from tests.patience import PATIENCE_S
 from tests.unit.google.answering import Server, Token, well
@@ -59,24 +58,6 @@ def test_a_write_that_would_do_it_twice_is_repeated_where_it_was_clearly_refused
     server = serve(lambda _: next(answers))
     access = GoogleClient(project="p", credentials=Token(), sleep=lambda _: None)
     assert access.post(server.url, action="make it", json={}, policy=CREATE) == {}
-
-
-def test_who_waits_is_told_why_once_a_minute_however_many_calls_fail(caplog):
-    time_s = [1000.0]
-    access = GoogleClient(project="p", now=lambda: time_s[0], sleep=lambda _: None)
-    caplog.set_level(logging.WARNING, "gputrain")
-
-    def lines(later_s):
-        time_s[0] += later_s
-        caplog.clear()
-        with pytest.raises(TransientError):
-            access.tried(fail, action="look", policy=READ)
-        return sum("the network is down" in record.getMessage() for record in caplog.records)
-
-    def fail():
-        raise TransientError("the network is down")
-
-    assert [lines(later_s) for later_s in (0.0, 59.5, 0.5, 1.0, -61.0)] == [1, 0, 1, 0, 1]
 
 
 def test_a_silent_server_is_given_up_in_time(serve):
