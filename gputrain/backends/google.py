@@ -248,8 +248,7 @@ class GoogleBackend(Backend, Generic[S]):
         return found
 
     def launch(self, request: Request) -> str:
-        with self._reader.corrected():
-            handle: str = self._jobs.launch(request)
+        handle: str = self._jobs.launch(request)
         return handle
 
     def terminate(self, record: JobRecord, grace_s: float) -> None:

@@ -58,13 +58,10 @@ def _run(words: list[str]) -> int:
         click.echo(f"\n{stop}".rstrip(), err=True)
         return Exit.INTERRUPTED
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        if error.errno != errno.EPIPE:  # as in `gputrain jobs | head`
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing fails at the exit
-        if error.errno == errno.EPIPE:  # as in `gputrain jobs | head`
-            return Exit.OK
-        click.echo(f"error: nothing more can be written: {error.strerror}", err=True)
-        return Exit.AGAIN
+        return Exit.OK
     except Exception as error:
         from gputrain.errors import GputrainError
 

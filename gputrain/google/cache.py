@@ -93,10 +93,6 @@ class Cache(Generic[K, V]):
         late = Found(error=error, read_at=self._moment())
         return {key: one.result() if one.done() else late for key, one in futures.items()}
 
-    def forget(self) -> None:
-        with self._lock:
-            self._answers.clear()
-
     def _begin(self, key: K) -> tuple[Future[Found], bool]:
         """What the answer comes in, and whether the caller has to fetch it."""
         with self._lock:
@@ -114,10 +110,9 @@ class Cache(Generic[K, V]):
         except BaseException as error:  # noqa: BLE001  # raised where the answer is wanted
             future.set_exception(error)
         with self._lock:
-            if self._answers.get(key) is future:
-                del self._answers[key]
-                if future.exception() is None:
-                    self._answers[key] = future  # from now on it ages
+            self._answers.pop(key, None)
+            if future.exception() is None:
+                self._answers[key] = future  # from now on it ages
 
     def _moment(self) -> datetime:
         return datetime.fromtimestamp(self._now(), timezone.utc)

@@ -45,17 +45,8 @@ T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Called with the bytes sent so far and the total."""
 
-LARGEST_OBJECT = 1 << 30
-"""Bytes of an object that are taken into memory."""
-
 CHUNK_BYTES = 8 << 20
 """Larger uploads are sent in resumable chunks of this size, as google-cloud-storage 3 does."""
-
-LONGEST_PREFIX = 700
-"""Bytes: with what stands below it, an object's name has at most 1024.
-
-Source: "About Cloud Storage objects", read 2026-11-26.
-"""
 
 _WRITTEN_BY = "gputrain-write"
 """Metadata that names the one write that made this generation: it settles a write whose response was lost."""
@@ -87,8 +78,7 @@ class BucketPrefix:
         """
         found = _URI.fullmatch(uri) if isinstance(uri, str) else None
         prefix = (found[2] or "").strip("/") if found else ""
-        is_name = prefix.isprintable() and len(prefix.encode()) <= LONGEST_PREFIX
-        if found is None or not is_name or ".." in prefix.split("/"):
+        if found is None or not prefix.isprintable() or ".." in prefix.split("/"):
             raise invalid("bucket", uri, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'")
         return cls(name=found[1], prefix=f"{prefix}/" if prefix else "")
 
@@ -140,7 +130,7 @@ class Objects:
     access: GoogleClient
     bucket_name: str
 
-    def read(self, name: str, *, most_bytes: int = LARGEST_OBJECT, policy: Policy = READ) -> Object | None:
+    def read(self, name: str, *, most_bytes: int = 1 << 30, policy: Policy = READ) -> Object | None:
         """An object's content; None where there is no such object.
 
         Raises:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -15,7 +14,6 @@ import attrs
 from gputrain import catalog
 from gputrain.catalog import ANY_RESERVATION, PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
 from gputrain.display.table import Table, TableDisplay, as_cell
-from gputrain.errors import QuotaExceededError
 from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient
 from gputrain.google.cache import Found
@@ -107,15 +105,6 @@ class QuotaReader:
         return QuotaSnapshot(
             reader=self, found={source: found[key] for source, key in keys.items() if key in found}
         )
-
-    @contextmanager
-    def corrected(self) -> Iterator[None]:
-        """Inside, a quota that a job meets makes the next reading a new one: the last did not foresee it."""
-        try:
-            yield
-        except QuotaExceededError:
-            self.client.looks.forget()
-            raise
 
     def _key(self, source: LimitSource) -> str:
         return f"quota {self.service.value} {source.value}"

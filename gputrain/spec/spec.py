@@ -51,9 +51,6 @@ MAX_ARGUMENT_BYTES, MAX_ARGUMENTS_BYTES = 128 << 10, 1 << 20
 """One argument or variable, and all of them, as Linux starts programs. Source: execve(2), read 2026-11-23: 32
 pages each, and a quarter of the stack's limit together, mostly 2 MiB, of which half is left to the machine's
 own environment."""
-MAX_OBJECT_BYTES = 768
-"""Of an output place below its bucket: 1,024 bytes of an object's name, less those of the files below it.
-Source: Cloud Storage, "About Cloud Storage objects", by general knowledge."""
 MAX_GRACE_S = 3600
 """The longest time that ranks may take to save before they are killed; machines are billed until then."""
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,47}[a-z0-9])?")
@@ -79,13 +76,10 @@ def _read_place(value: Any) -> str:
     found = value.as_posix() if isinstance(value, PurePath) and path(value) else path(value)
     names = found.removeprefix("gs://").rstrip("/").split("/")
     if found.startswith("gs://") and (
-        {"", ".", ".."} & set(names)
-        or re.search(r"[\x00-\x1f\x7f-\x9f]", found)
-        or len("/".join(names[1:]).encode(errors="surrogatepass")) > MAX_OBJECT_BYTES
+        {"", ".", ".."} & set(names) or re.search(r"[\x00-\x1f\x7f-\x9f]", found)
     ):
         raise ValueError(
-            "a place in a bucket is gs://BUCKET/NAMES without '.', '..', empty names or control characters,"
-            f" in at most {MAX_OBJECT_BYTES} bytes"
+            "a place in a bucket is gs://BUCKET/NAMES without '.', '..', empty names or control characters"
         )
     return found
 
