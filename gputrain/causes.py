@@ -1,6 +1,7 @@
 """Why a job ended without success: one row per kind, for all platforms. Pure.
 
-A backend knows how its platform tells a cause; what it means and what to do about it stand here alone.
+A backend knows how its platform tells a cause; what it means and what to do about it stand here alone. What
+else a reader should know of it stands in docs/reference/errors.md.
 """
 
 from __future__ import annotations
@@ -36,8 +37,6 @@ class Cause:
     """Ends the sentence "bert failed on rank 3: ..."."""
     fix: str
     """What to do today."""
-    advice: str
-    """What else a reader should know, for the page of errors."""
     fault: Blame = Blame.USER
     may_restart: bool = False
     """Whether ``max_restarts`` covers it."""
@@ -52,128 +51,83 @@ _AGAIN = "submit it again to resume from its checkpoint, or set max_restarts="
 _ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
 
 
-def _not_yours(kind: str, title: str, advice: str, fix: str = _AGAIN) -> Cause:
+def _not_yours(kind: str, title: str, fix: str = _AGAIN) -> Cause:
     """The row of an end that is the platform's: ``max_restarts`` covers it."""
-    return Cause(kind, title, fix, advice, Blame.PLATFORM, may_restart=True)
+    return Cause(kind, title, fix, Blame.PLATFORM, may_restart=True)
 
 
 # fmt: off
 EXCEPTION = Cause("exception", "the script raised",
-    "fix the exception in its traceback",
-    "The traceback is the first failing rank's; errors that it caused on other ranks are left out.")
+    "fix the exception in its traceback")
 CRASHED = Cause("crashed", "native code crashed",
-    "look at the last lines for where each thread was; most often two packages bring other CUDAs",
-    "SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGABRT: no exception of Python's, but a crash below it. "
-    "`error.exit_code` is 128 and the number of the signal.")
+    "look at the last lines for where each thread was; most often two packages bring other CUDAs")
 KILLED = Cause("killed", "the rank was killed",
-    "watch its memory: a smaller batch, fewer loader workers, a larger machine; else find its killer",
-    "SIGKILL, exit code 137. Where the kernel says that memory ran out, it is "
-    "[out_of_memory](#out_of_memory); else it was a limit of a container's, or a person.")
+    "watch its memory: a smaller batch, fewer loader workers, a larger machine; else find its killer")
 SIGNAL = Cause("signal", "a signal ended the rank",
-    "look at the message for the signal, and find who sent it",
-    "`error.exit_code` is 128 and the number of the signal.")
+    "look at the message for the signal, and find who sent it")
 EXIT = Cause("exit", "the script ended with an exit code",
-    "look at the last lines; a script that calls sys.exit tells no more",
-    "No exception was seen, so there is no traceback.")
+    "look at the last lines; a script that calls sys.exit tells no more")
 LEFT_EARLY = Cause("left_early", "a rank left before the others were done",
-    "let all ranks do the same number of steps: drop_last=True, or a sampler that pads",
-    "It ended with 0 while its peers still waited for it in a collective.")
+    "let all ranks do the same number of steps: drop_last=True, or a sampler that pads")
 HANG = Cause("hang", "the ranks stood still",
     "see that every rank comes to every collective; the message names those that did not, the traceback "
-    "where the first of them stood. Where it was at work, raise hang_timeout",
-    "No rank said, reported or stepped anything for `hang_timeout`. `error.traceback` is the stack of the "
-    "rank that held up the others, the most recent call first; the log has the stacks of all.")
+    "where the first of them stood. Where it was at work, raise hang_timeout")
 GPU_FAULT = _not_yours("gpu_fault", "a GPU failed",
-    "The driver says so: an Xid that no script causes, an uncorrectable memory error, an action that it "
-    "wants taken. What the ranks say, most often a CUDA error, is the effect; the log has it.",
     fix=f"{_AGAIN}, elsewhere where machines are rented; tell Google of a reserved one that does it twice")
 OUT_OF_MEMORY = Cause("out_of_memory", "the memory of the machine ran out",
-    "take a machine with more memory, or a smaller batch or fewer loader workers",
-    "The machine's memory; for the GPU's see [gpu_out_of_memory](#gpu_out_of_memory).")
+    "take a machine with more memory, or a smaller batch or fewer loader workers")
 GPU_OUT_OF_MEMORY = Cause("gpu_out_of_memory", "the memory of a GPU ran out",
-    "take a smaller batch and accumulate gradients, shard the model, or take a GPU with more memory",
-    "The traceback says how much was asked for, and the GPUs' metrics of the job how the memory grew.")
+    "take a smaller batch and accumulate gradients, shard the model, or take a GPU with more memory")
 NODE_MISSING = _not_yours("node_missing", "a node never joined",
-    "`error.node_rank` is the one that is missing. On Compute Engine a network of one's own needs a "
-    "firewall rule for TCP between the VMs.",
     fix="look whether its machine started, and whether the nodes reach each other over TCP")
-NODE_LOST = _not_yours("node_lost", "a node went away while the job ran",
-    "Its machine or its agent ended without a word.")
-STOPPED = _not_yours("stopped", "it was asked to stop",
-    "Somebody, or the platform, sent the ranks a signal. Those that heed it have saved.")
+NODE_LOST = _not_yours("node_lost", "a node went away while the job ran")
+STOPPED = _not_yours("stopped", "it was asked to stop")
 ENVIRONMENT = Cause("environment", "the ranks could not be started",
-    "fix what the message names: the image, its Python, a secret or a setting",
-    "Nothing of the script has run.")
+    "fix what the message names: the image, its Python, a secret or a setting")
 REQUIREMENTS = Cause("requirements", "its requirements could not be installed",
     "fix the requirement that pip names, or name an index that it reaches, env={'PIP_INDEX_URL': '...'}, "
-    "or give a VM a way out (Cloud NAT, external_ip=); another torch needs an image that has it",
-    "Nothing of the script has run. `error.message` has pip's own sentences, `error.last_lines` what it "
-    "said before. torch and NVIDIA's libraries keep the versions that the image has.")
+    "or give a VM a way out (Cloud NAT, external_ip=); another torch needs an image that has it")
 COMMAND = Cause("command", "the image has no such command",
-    "the image must have python3 on its PATH",
-    "Exit code 127.")
+    "the image must have python3 on its PATH")
 IMAGE = Cause("image", "the image could not be pulled",
     "check the image's name; grant roles/artifactregistry.reader on its repository to the Vertex AI "
-    "service agent, service-PROJECT_NUMBER@gcp-sa-aiplatform-cc.iam.gserviceaccount.com",
-    "On Vertex AI it is Google's service agent that pulls, not the job's account.")
+    "service agent, service-PROJECT_NUMBER@gcp-sa-aiplatform-cc.iam.gserviceaccount.com")
 BOOT = Cause("boot", "a VM could not start the job",
-    "fix what the message names: the GPUs, the image or the bucket",
-    "The script has not run, and the VMs have removed themselves.")
+    "fix what the message names: the GPUs, the image or the bucket")
 GUEST_SHUTDOWN = Cause("guest_shutdown", "a VM was shut down from inside",
-    "remove what powers the machine off from the script or image",
-    "The node agent had not ended.")
+    "remove what powers the machine off from the script or image")
 INTERNAL = Cause("internal", "Vertex AI had an error of its own",
-    "check that the image exists; then try again, or in another region",
-    "Google has tried three times. A wrong image name is reported like this, too.", fault=Blame.PLATFORM)
+    "check that the image exists; then try again, or in another region", fault=Blame.PLATFORM)
 JOB_PERMISSION = Cause("job_permission", "Google's service agent or the job's account lacks a permission",
-    "grant what the message names, to the account that it names",
-    "Google takes a job first and looks at permissions then.")
+    "grant what the message names, to the account that it names")
 STOCKOUT_REGION = Cause("stockout_region", "there were no machines in any region that is allowed",
-    _ELSEWHERE,
-    "Vertex AI takes a job first and looks for machines then.", fault=Blame.CAPACITY)
+    _ELSEWHERE, fault=Blame.CAPACITY)
 QUOTA_REGION = Cause("quota_region", "a quota is too small",
     "ask for more at https://console.cloud.google.com/iam-admin/quotas, or allow another region",
-    "See [quota_region](#quota_region): here it was reported after the job was created.", fault=Blame.QUOTA)
-PREEMPTED = _not_yours("preempted", "a Spot VM was reclaimed",
-    "Spot machines are reclaimed with 30 seconds of notice.")
-PREEMPTED_IN_CREATION = _not_yours("preempted_in_creation", "a VM was reclaimed while it was made",
-    "It happened a minute after the submit, before anything ran.")
-HOST_ERROR = _not_yours("host_error", "the host of a VM failed",
-    "Google's hardware; the VM's disk is gone with the VM.")
-MAINTENANCE = _not_yours("maintenance", "host maintenance ended a VM",
-    "Machines with GPUs cannot be moved while they run.")
-REBOOTED = _not_yours("rebooted", "a VM was restarted",
-    "A job does not run twice on one machine, so that nothing is counted twice.")
-VANISHED = _not_yours("vanished", "a VM vanished without a trace",
-    "Neither the VM nor a word of Google's about it was found.")
+    fault=Blame.QUOTA)
+PREEMPTED = _not_yours("preempted", "a Spot VM was reclaimed")
+PREEMPTED_IN_CREATION = _not_yours("preempted_in_creation", "a VM was reclaimed while it was made")
+HOST_ERROR = _not_yours("host_error", "the host of a VM failed")
+MAINTENANCE = _not_yours("maintenance", "host maintenance ended a VM")
+REBOOTED = _not_yours("rebooted", "a VM was restarted")
+VANISHED = _not_yours("vanished", "a VM vanished without a trace")
 LOST = Cause("lost", "its processes ended without a word",
-    "look at this machine's log: it was restarted, or somebody killed them",
-    "Of jobs on this machine.", fault=Blame.PLATFORM)
+    "look at this machine's log: it was restarted, or somebody killed them", fault=Blame.PLATFORM)
 CANCELLED = Cause("cancelled", "it was cancelled",
-    "submit it again to resume from its checkpoint",
-    "With `job.cancel()`, `gputrain cancel`, or in the platform's own console.", state=State.CANCELLED)
+    "submit it again to resume from its checkpoint", state=State.CANCELLED)
 WITHDRAWN = Cause("withdrawn", "its submit was interrupted",
-    "submit it again, also under the same key",
-    "Somebody pressed Ctrl-C while machines were asked for, or while it waited for room.",
-    state=State.CANCELLED)
+    "submit it again, also under the same key", state=State.CANCELLED)
 STOPPED_BY_PERSON = Cause("stopped_by_person", "somebody stopped or deleted a VM",
-    "ask who the message names; submit it again to resume from its checkpoint",
-    "In the console, or with a command: a wish, so no restart follows.", state=State.CANCELLED)
+    "ask who the message names; submit it again to resume from its checkpoint", state=State.CANCELLED)
 TIME_LIMIT = Cause("time_limit", "max_run_duration was reached",
     "if it made progress, raise max_run_duration and submit it again to resume from its checkpoint",
-    "All attempts together reached the limit. A job that was silent for long hung, and more time only "
-    "costs more: the error says when a rank wrote its last line.", state=State.EXPIRED)
+    state=State.EXPIRED)
 WAIT_LIMIT = Cause("wait_limit", "no machines came within max_wait_duration",
-    f"raise max_wait_duration; {_ELSEWHERE}",
-    "Waiting was free. On this machine it waited for GPUs that other jobs held.",
-    fault=Blame.CAPACITY, state=State.EXPIRED)
+    f"raise max_wait_duration; {_ELSEWHERE}", fault=Blame.CAPACITY, state=State.EXPIRED)
 UNSTARTED = Cause("unstarted", "it was never started",
-    "submit it again under the same key",
-    "Its submitter was killed before it requested machines. Nothing was paid.",
-    fault=Blame.PLATFORM, state=State.EXPIRED)
+    "submit it again under the same key", fault=Blame.PLATFORM, state=State.EXPIRED)
 UNKNOWN = Cause("unknown", "for an unknown reason",
-    "look at the log, and at the job in the console",
-    "An empty log with exit code 1 means that the job's account lacks `roles/logging.logWriter`.")
+    "look at the log, and at the job in the console")
 # fmt: on
 
 CAUSES: Mapping[str, Cause] = {row.kind: row for row in tuple(globals().values()) if isinstance(row, Cause)}

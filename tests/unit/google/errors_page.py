@@ -3,6 +3,7 @@
 ``python -m tests.unit.google.errors_page`` writes it anew.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def entry_of_end(cause: Cause) -> Iterator[str]:
     again = " · started again by `max_restarts`" if cause.may_restart else ""
     yield f"### {cause.kind}\n"
     yield f"`{error}` · {cause.title}{again}\n"
-    yield f"{cause.advice}\n"
+    told = re.search(rf"^### {cause.kind}\n\n.*\n\n(.*)\n\nTo do:", PAGE.read_text(), re.MULTILINE)
+    yield f"{told[1] if told else ''}\n"  # which is written by hand
     yield f"To do: {cause.fix}.\n"
 
 
@@ -93,7 +95,7 @@ def refusals() -> Iterator[str]:
     yield "`error.code` and `error.raw` hold the answer."
     yield "The call is not sent again, because it may have been done."
     yield "A job that failed without a reason has this kind, too."
-    yield f"{CAUSES[ProviderError.kind].advice}\n"
+    yield "An empty log with exit code 1 means that the job's account lacks `roles/logging.logWriter`.\n"
 
 
 def ends() -> Iterator[str]:
