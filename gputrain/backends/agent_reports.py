@@ -335,7 +335,7 @@ def of_agents(spec: TrainingSpec) -> dict[str, str]:
 
 
 def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """What the loader and the prelude get as arguments.
+    """What the loader and the setup get as arguments.
 
     Args:
         bucket: the name of the one that the code lies in.

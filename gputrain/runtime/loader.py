@@ -18,7 +18,7 @@ from typing import Any
 from .cloud import Bucket, CallFailed, order
 
 # Not the folder itself, which -c looks into first: a json.py of the user's is the script's alone.
-PRELUDE = (
+SETUP = (
     "import sys; sys.path = ['.gputrain/agent.pyz'] + [path for path in sys.path if path];"
     " from gputrain.runtime.setup import main; main()"
 )
@@ -56,7 +56,7 @@ def main() -> None:
     root = tempfile.mkdtemp(prefix="gputrain-")
     unpack(fetch(job), root)
     os.chdir(root)
-    os.execv(sys.executable, [sys.executable, "-c", PRELUDE, sys.argv[1]])
+    os.execv(sys.executable, [sys.executable, "-c", SETUP, sys.argv[1]])
 
 
 if __name__ == "__main__":
