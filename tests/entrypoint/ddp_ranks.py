@@ -48,15 +48,13 @@ def saves_alone(*words: str) -> None:
 
 
 def apart(first: str, second: str) -> None:
-    """Rank 0 does one thing, all others another; or nothing, and leave."""
+    """Rank 0 does one thing, all others another."""
     with ddp.session(device="cpu", timeout_s=60) as s:
         s.register(model=torch.nn.Linear(4, 4))
         doing: dict[str, Callable[[], object]] = {
             "resume": s.resume,
             "barrier": s.barrier,
-            "should_stop": s.should_stop,
             "steps": lambda: list(s.steps(s.loader(list(range(4)), 1), max_steps=s.rank + 1)),
-            "leave": lambda: None,
         }
         doing[first if s.is_main else second]()
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings, strategies as st
 
 from gputrain.runtime import contract
-from gputrain.runtime.failures import Ends, conclusion, is_symptom, lost_node, lost_nodes, node_cause
+from gputrain.runtime.failures import Ends, conclusion, is_symptom, node_cause
 
 SYMPTOM = "RuntimeError: Connection closed by peer [10.0.0.2]:1"
 
@@ -27,11 +27,6 @@ def stop(at=10.0, reason="SIGTERM"):
 
 def concluded(*results, asked=None):
     return conclusion(dict(enumerate(results)), asked, 300.0, "node {}".format)
-
-
-def test_all_ranks_ended_with_0_is_done():
-    found = concluded(result(left(1.0), left(1.0)), result(left(9.0)))
-    assert (found["state"], found["exit_code"], found["cause"]) == ("done", 0, None)
 
 
 def test_a_symptom_gives_way_to_its_cause_on_whichever_node_and_is_told_alone_otherwise():
@@ -58,12 +53,6 @@ def test_a_broken_gpu_comes_before_what_ranks_say_of_it():
     assert (found["cause"]["kind"], found["exit_code"]) == (contract.GPU_FAULT, contract.NODE_LOST)
 
 
-def test_a_lost_node_fails_the_job_and_is_known_to_all():
-    results = {0: result({"at": 3.0, "cause": lost_node(1, "h", "node 1")}), 1: result()}
-    assert lost_nodes(results) == {1}
-    assert conclusion(results, None, None, str)["exit_code"] == contract.NODE_LOST
-
-
 def test_after_a_stop_the_signal_and_a_peers_end_are_no_failures():
     ends = [
         end(10.5, contract.STOP_IGNORED, "it saved nothing", "SIGTERM", code=143),
@@ -77,22 +66,6 @@ def test_after_a_stop_the_signal_and_a_peers_end_are_no_failures():
         before = {**one, "at": 9.0}
         assert concluded(result(before), result(), asked=stop())["state"] == "failed"
     assert concluded(result(end(10.5)), result(), asked=stop())["state"] == "failed"
-
-
-def test_a_stop_of_ranks_that_all_saved_is_75_and_names_who_asked():
-    found = concluded(result(), result(left(11.0)), asked=stop())
-    assert (found["state"], found["exit_code"]) == ("stopped", contract.STOPPED)
-    assert found["stop"] == {"reason": "SIGTERM", "node_rank": 1}
-
-
-def test_a_hang_names_who_is_missing_and_a_failure_before_it_wins():
-    waits = {"rank": 0, "local_rank": 0, "collective": "", "place": "f at t.py:1", "trace": "t", "absent": ""}
-    hangs = stop(reason=contract.HANG)
-    found = concluded(result(standings=[waits]), result(), asked=hangs)
-    assert (found["state"], found["stop"], found["cause"]["kind"]) == ("failed", None, contract.HANG)
-    assert found["cause"]["message"].endswith("node 1 did not tell in time where its ranks stand")
-    for at, kind in ((9.0, "exception"), (11.0, "hang")):
-        assert concluded(result(end(at), standings=[]), result(), asked=hangs)["cause"]["kind"] == kind
 
 
 ANY_END = st.one_of(

@@ -48,13 +48,3 @@ def test_room_is_found_wherever_there_is_any_with_no_more_creates_than_the_oracl
         assert len(tried) <= len(by_hand), seed
         assert len(set(tried)) == len(tried), seed
         assert all(one.fact.verdict is not Verdict.SHORT for one in tried), seed
-
-
-@SEEDS
-def test_nothing_is_asked_of_a_backend_after_a_project_wide_zero(seeds):
-    for seed in seeds:
-        cloud, plan = draw(seed)
-        backends = sorted({one.backend for one in plan})
-        cloud = attrs.evolve(cloud, project_limits={backends[0]: 0}, shut=frozenset(), stock_first=False)
-        tried, _ = climb(cloud, [attrs.evolve(one, fact=Fact()) for one in plan])
-        assert sum(one.backend == backends[0] for one in tried) <= 1, seed

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from gputrain import JobError, JobTimeoutError, Local, RequestError, State, Trainer
+from gputrain import JobTimeoutError, Local, RequestError, State, Trainer
 
 WAITS = """
 import signal, sys, time
@@ -33,20 +33,6 @@ def test_a_wait_that_is_too_short_leaves_the_job_running(waiting):
     with pytest.raises(JobTimeoutError, match="it keeps running"):
         waiting.wait(timeout=0.2)
     assert waiting.state is State.RUNNING
-
-
-def test_cancelling_twice_is_cancelling_once(waiting):
-    waiting.cancel()
-    waiting.cancel()
-    assert waiting.wait() is State.CANCELLED
-    waiting.cancel()
-    assert waiting.wait() is State.CANCELLED
-
-
-def test_the_result_of_a_cancelled_job_is_an_error(waiting):
-    waiting.cancel()
-    with pytest.raises(JobError, match="cancelled"):
-        waiting.result()
 
 
 def test_ctrl_c_stops_the_watching_and_says_how_to_attach(waiting):

@@ -7,7 +7,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -65,16 +64,6 @@ def test_jobs_are_gathered_in_an_event_loop(trainer, script):
     assert well.state == "succeeded"
     assert (type(badly), badly.exit_code) == (JobFailedError, 3)
     assert pickle.loads(pickle.dumps(well)).metrics.count == 0
-
-
-def test_many_who_wait_share_one_thread(long):
-    before = threading.active_count()
-    futures = [long.future() for _ in range(1000)]
-    time.sleep(0.3)
-    assert threading.active_count() <= before + 1
-    for one in futures:
-        one.cancel()
-    until(lambda: threading.active_count() <= before)
 
 
 @pytest.mark.parametrize("call", ["wait", "result"])

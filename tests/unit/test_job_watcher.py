@@ -21,37 +21,33 @@ class Seen:
     state: State = State.RUNNING
     poll_s: float = 0.0
     has_step: bool = False
-    steps: int = 0
     gate: threading.Event | None = None
-    """What a look, or a step, waits for."""
+    """What a look waits for."""
 
     @staticmethod
     def refresh_many(jobs):
         for one in jobs:
-            if one.gate is not None and not one.has_step:
+            if one.gate is not None:
                 one.gate.wait()
             one.looks += 1
         return [one.fault for one in jobs]
 
     def supervise(self):
-        self.steps += 1
-        if self.gate is not None:
-            self.gate.wait()
         return False
 
 
 @pytest.fixture
 def watch(monkeypatch):
-    """Watches jobs; what each was told is a list."""
+    """Watches jobs; gives what each was told."""
     monkeypatch.setattr(watcher, "LONGEST_PAUSE_S", 0.0)
     monkeypatch.setattr(watcher, "EACH_S", 0.0)
-    watchers, drops = {}, []
-    monkeypatch.setattr(watcher, "WATCHERS", watchers)
+    monkeypatch.setattr(watcher, "WATCHERS", {})
+    drops = []
 
     def start(*jobs):
         told = [[] for _ in jobs]
         drops.extend(watcher.watch(one, heard.append) for one, heard in zip(jobs, told))
-        return watchers, told
+        return told
 
     yield start
     for drop in drops:
@@ -63,7 +59,7 @@ def test_a_job_that_cannot_be_seen_keeps_no_other_from_being_seen(watch, monkeyp
     monkeypatch.setattr(watcher, "AGAIN_S", 0.0)
     monkeypatch.setattr(watcher, "BLIND_FOR_AT_MOST_S", 0.0)
     bad, *good = (Seen("here", fault), Seen("here"), Seen("here"))
-    _, told = watch(bad, *good)
+    told = watch(bad, *good)
     until(lambda: all(one.looks >= 20 for one in good) and told[0])
     assert set(told[0]) == {fault}
     assert set(told[1]) == {None}
@@ -71,7 +67,7 @@ def test_a_job_that_cannot_be_seen_keeps_no_other_from_being_seen(watch, monkeyp
 
 def test_an_outage_is_told_after_a_while_only_and_warned_of_once(watch, caplog):
     jobs = [Seen("here", TransientError("nothing answers")) for _ in range(3)]
-    _, told = watch(*jobs)
+    told = watch(*jobs)
     until(lambda: all(one.looks >= 20 for one in jobs))
     assert told == [[], [], []]
     assert watcher.BLIND_FOR_AT_MOST_S > 60
@@ -89,14 +85,3 @@ def test_a_platform_that_does_not_answer_keeps_no_other_from_being_seen(watch):
     assert not hung.looks
     gate.set()
     until(lambda: hung.looks)
-
-
-def test_a_step_that_takes_long_keeps_none_from_being_seen_and_comes_before_the_end(watch):
-    gate = threading.Event()
-    slow, other = Seen("here", has_step=True, state=State.FAILED, gate=gate), Seen("here")
-    watchers, _ = watch(slow, other)
-    until(lambda: slow.steps and other.looks >= 20)
-    assert (slow.steps, slow.looks) == (1, 1)
-    assert len(watchers["here"].watches) == 2
-    gate.set()
-    until(lambda: len(watchers["here"].watches) == 1)

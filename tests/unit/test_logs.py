@@ -32,16 +32,6 @@ def messages(lines):
     return [line.message for line in lines]
 
 
-def test_the_last_lines_of_a_rank(spoken):
-    assert messages(spoken.logs(rank=1, grep="^step", tail=2)) == ["step 48", "step 49"]
-    assert messages(spoken.logs(rank=0, tail=0)) == []
-
-
-def test_lines_of_the_last_minutes(spoken):
-    assert messages(spoken.logs(rank=0, since=timedelta(hours=1), grep="step 7")) == ["step 7"]
-    assert messages(spoken.logs(since=datetime.now(timezone.utc) + timedelta(hours=1))) == []
-
-
 def test_the_tail_of_a_job_that_is_followed_comes_first(spoken):
     assert messages(spoken.logs(rank=0, grep="step", tail=1, follow=True)) == ["step 49"]
 

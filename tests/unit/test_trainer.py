@@ -4,7 +4,7 @@ import pytest
 
 import gputrain
 from gputrain import Local, NoFitError, RequestError, SpecError, State, Trainer, TrainingSpec
-from gputrain.spec.entry import make_job_id, make_spec
+from gputrain.spec.entry import make_job_id
 from tests.each import each
 
 HELLO = """
@@ -23,11 +23,6 @@ def hello(tmp_path):
 @pytest.fixture
 def trainer():
     return Trainer(Local(gpus=0))
-
-
-def greet():
-    """A function entry."""
-    print("hello from a function")
 
 
 def test_run_returns_the_result(trainer, hello):
@@ -93,10 +88,3 @@ def test_a_job_id_is_fit_to_name_an_instance(fields, stem):
     job_id = make_job_id(TrainingSpec(**fields), None)
     assert job_id.rpartition("-")[0] == stem
     assert len(make_job_id(TrainingSpec(script="x" * 200 + ".py"), "key") + "-99") <= 63
-
-
-def test_an_entry_is_read_by_its_kind():
-    assert make_spec("t.py", {}).script == "t.py"
-    assert make_spec(["a", "b"], {}).command == ("a", "b")
-    assert make_spec(greet, {}).function is greet
-    assert make_spec(TrainingSpec(script="t.py"), {"num_nodes": 2}).num_nodes == 2

@@ -71,13 +71,6 @@ def test_a_process_group_of_the_scripts_own_is_used_and_left_alone() -> None:
         dist.destroy_process_group()
 
 
-def test_a_stop_saves_the_step_in_hand_and_exits_75(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as caught:
-        train(tmp_path, 20, stop_at=7)
-    assert caught.value.code == 75
-    assert ddp.Checkpoints(str(tmp_path)).latest() == 7
-
-
 @pytest.mark.parametrize("stop_at", [3, 5, 12, 17])
 def test_a_run_taken_up_again_is_the_run_nobody_stopped(tmp_path: Path, stop_at: int) -> None:
     whole = train(tmp_path / "whole", 20)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputrain.runtime import failures, stacks
+from gputrain.runtime import failures
 from tests.each import each
 
 DEADLOCK = """
@@ -109,25 +109,6 @@ def test_the_story_names_who_waits_where_and_who_holds_up_the_others(standings, 
     cause = failures.hang_cause(300, standings, left=left, mute=mute)
     assert (cause["rank"], cause["message"]) == (rank, f"silent for 300 s: {story}")
     assert cause["traceback"].endswith("most recent call first:\nt")  # some stack rather than none
-
-
-def test_ranks_that_cannot_be_asked_are_named_with_why(cluster):
-    script = cluster.script("""
-        import os, signal, sys, threading
-        rank = int(os.environ["RANK"])
-        def stuck():
-            threading.Event().wait()
-        if rank == 1:
-            os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"])
-        if rank == 3:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        stuck()
-    """)
-    node = cluster.run(script, nproc=5, flags=["--hang-timeout=4"])
-    told = node.cause["message"]
-    assert f"ranks 0, 2, 4 in stuck at train.py:5; rank 1 {stacks.UNANSWERED}; rank 3 could not be" in told
-    assert told.endswith("stopped by a signal, as by SIGSTOP")
-    assert node.cause["rank"] == 1
 
 
 def test_who_is_still_importing_is_told_that_the_timeout_is_short(cluster):

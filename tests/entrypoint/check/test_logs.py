@@ -57,14 +57,6 @@ def test_each_rank_has_a_plain_log_of_its_own(cluster):
     ]
 
 
-def test_a_log_folder_that_cannot_be_written_costs_the_files_not_the_run(cluster):
-    (cluster.folder / "file").touch()
-    node = cluster.run(cluster.script("print('x')"), nproc=1, flags=["--log-dir", cluster.folder / "file"])
-    assert node.code == 0
-    assert node.said("without a log file")
-    assert node.said("[0] x")
-
-
 def test_a_child_that_holds_the_streams_open_does_not_hold_the_end(cluster):
     script = cluster.script("""
         import subprocess

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gputrain.runtime import launcher, network
+from gputrain.runtime import launcher
 
 SAYS = """
     import os, socket
@@ -50,17 +50,6 @@ def test_whoever_asks_nccl_for_its_output_gets_it(cluster, own):
     said, started = run(cluster, *["Using network gIB"] * 2, env={"NCCL_DEBUG": own})
     assert said == [[], []]
     assert f"[0] asked 0 {own} False" in started[0].lines
-
-
-def test_the_version_of_a_plugin_is_no_other_plugin(tmp_path):
-    heard = []
-    watch = network.NetWatch("GPUDirectTCPX", 0, 2, lambda *said: heard.append(said))
-    watch.look(str(tmp_path), is_last=True)
-    assert heard == []
-    (tmp_path / "nccl-vm-7").write_bytes(b"vm:7:7 [0] NCCL INFO Using network GPUDirectTCPX_v7\n")
-    watch.look(str(tmp_path), is_last=True)
-    watch.look(str(tmp_path), is_last=True)
-    assert heard == [("NCCL talks to other nodes by GPUDirectTCPX_v7, as planned",)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loader's path")

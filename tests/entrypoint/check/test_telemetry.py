@@ -115,17 +115,6 @@ def test_what_the_driver_says_of_a_broken_gpu_is_understood(smi, monkeypatch, un
     gpus.close()
 
 
-def test_a_driver_that_is_stuck_is_not_asked_for_each_rank(smi, monkeypatch, until, tmp_path):
-    monkeypatch.setenv("PATH", smi(WELL))
-    monkeypatch.setattr("gputrain.runtime.telemetry.FAULT_S", 2.0)
-    gpus = GpuWatch({})
-    sampled(gpus, until)
-    put(tmp_path / "bin" / "nvidia-smi", f"#!/bin/sh\necho asked >> {tmp_path}/asked\nexec sleep 600")
-    assert [gpus.fault_now() for _ in range(8)] == [""] * 8
-    gpus.close()
-    assert (tmp_path / "asked").read_text() in ("", "asked\n")  # empty where it was killed as it began
-
-
 def test_a_rank_that_fails_of_a_broken_gpu_is_not_to_blame(cluster, smi, until, tmp_path):
     path = smi(WELL)
     script = cluster.script("""

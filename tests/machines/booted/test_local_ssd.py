@@ -1,11 +1,6 @@
 """Local SSDs, which Google attaches empty: striped and mounted, and what a job writes lies on them."""
 
-import os
-
 from gputrain.lifecycle import State
-
-STRIPES = os.path.exists("/proc/mdstat")
-"""Whether this kernel can: mdadm is on the image, but the arrays are the kernel's."""
 
 WHERE = """
 import os
@@ -41,13 +36,4 @@ def test_what_a_job_loads_and_what_is_on_its_way_to_the_bucket_lies_on_the_local
         assert f"{name} {FIRST}" in text
     assert "GiB of local SSD" in text
     assert stored("ckpt/saved-0") == "whole"
-    gone()
-
-
-def test_two_local_ssds_are_striped_or_it_is_said_why_not(road, spec, gone):
-    text = run(road, spec, WHERE, gpu="A100-80GB:2")
-    assert ("cannot be striped" in text) is not STRIPES
-    where = {line.split()[1] for line in text.splitlines() if line.startswith("TMPDIR ")}
-    assert len(where) == 1
-    assert STRIPES or where == {FIRST}
     gone()

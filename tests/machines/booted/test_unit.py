@@ -70,16 +70,6 @@ def test_a_reset_vm_trains_no_second_time(road, spec, press, gone):
     gone()
 
 
-def test_a_unit_that_is_restarted_saves_and_trains_no_second_time(road, spec, inside, stored, gone):
-    ref = road.submit(spec(SAVES, checkpoint_dir="gs://my-bucket/ckpt"))
-    road.until_said(ref, "training")
-    inside("systemctl", "restart", "--no-block", "gputrain")
-    assert road.end(ref).state is not State.SUCCEEDED
-    assert stored("ckpt/saved") == "whole"
-    assert road.text(ref).count("training") == 1
-    gone()
-
-
 def test_a_startup_script_that_is_run_again_starts_nothing(road, spec, inside, gone):
     script = "import os, time\nprint('here I am', flush=True)\n"
     ref = road.submit(spec(script + "while not os.path.exists('/var/go'): time.sleep(0.05)\n"))

@@ -12,12 +12,6 @@ import gputrain
 PACKAGE = Path(gputrain.__file__).parent
 
 
-def test_importing_the_package_does_not_load_the_catalog():
-    code = "import gputrain, sys; print('gputrain.catalog' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 @pytest.mark.check
 def test_the_tables_are_read_from_inside_a_zip_file(tmp_path):
     archive = tmp_path / "package.zip"

@@ -1,12 +1,9 @@
 """What is wrong with code is told when a job is planned, with all else, and before anything is made."""
 
 import pytest
-from google.oauth2.credentials import Credentials
 
-import gputrain_emulator
-from gputrain import ComputeEngine, Local, SpecError, Trainer, TrainingSpec, VertexAI
+from gputrain import Local, SpecError, Trainer, TrainingSpec
 from gputrain.code.entry import examine, lacked
-from gputrain_emulator.storage import Storage
 from tests.each import each
 
 HERE = {"gpus": 0}
@@ -108,20 +105,6 @@ def test_a_file_of_requirements_is_read(script, tmp_path):
 def test_an_import_that_may_fail_is_not_warned_of(script):
     text = "try:\n    import einops\nexcept ImportError:\n    pass\ndef late():\n    import pandas\n"
     assert findings(script(text)).warnings == ()
-
-
-@pytest.mark.parametrize("kind", [VertexAI, ComputeEngine])
-def test_a_plan_says_that_an_account_could_not_be_read(script, kind):
-    with gputrain_emulator.start() as cloud:
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        where = {"region": "us-central1"} if kind is VertexAI else {"regions": ["us-central1"]}
-        reach = {"endpoints": cloud.endpoints, "bucket": "gs://my-bucket"}
-        known = Trainer(kind("my-project", **where, **reach, credentials=cloud.credentials))
-        assert "could not read quotas" not in str(known.plan(script("pass"), gpu="L4:1"))
-        blind = Trainer(kind("my-project", **where, **reach, credentials=Credentials(token="nobodys")))
-        plan = blind.plan(script("pass"), gpu="L4:1")
-        assert any("could not read quotas" in one for one in plan.warnings), plan.warnings
-        assert "could not read quotas" in plan.explain()
 
 
 def test_an_import_from_above_the_script_is_the_repositorys_own_and_no_package(tmp_path):

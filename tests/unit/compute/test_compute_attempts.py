@@ -1,16 +1,12 @@
 """An attempt on VMs: whole or not at all, with fewer nodes where a job may, ended as a whole, replaced."""
 
 import dataclasses
-import subprocess
-import sys
 import uuid
 
 import attrs
 import pytest
 
-import gputrain_emulator
 from gputrain import causes
-from gputrain.backends.compute import ComputeEngine
 from gputrain.errors import CapacityError, QuotaExceededError, RequestError, TransientError
 from gputrain.google import Objects
 from gputrain.jobstore import Attempt, Launch, RecordError
@@ -18,7 +14,6 @@ from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
-from tests.support.clouds import settings
 from tests.unit.compute.test_compute_causes import result
 
 BULK = "compute.instances.bulkInsert"
@@ -127,15 +122,6 @@ def test_ranks_that_heed_no_cancel_are_ended(cloud, jobs):
     assert len(jobs.vms()) == 2
     jobs.pass_by(60)
     assert (jobs.record().result, jobs.vms()) == ("cancelled", [])
-
-
-def test_what_a_person_deletes_is_not_started_again(cloud, jobs):
-    names = jobs.submit(num_nodes=1, max_restarts=3).record.attempt.names
-    jobs.run()
-    jobs.leave(names[0])  # without a word, and not by the account of the VM
-    cloud.clock.advance(60)
-    assert jobs.reconcile().state is State.CANCELLED
-    assert jobs.record().result == "stopped_by_person"
 
 
 def test_a_job_whose_record_is_damaged_is_cleaned_up_and_nothing_beside_it(cloud, jobs, make):
@@ -306,39 +292,6 @@ def test_it_goes_on_with_as_many_as_there_is_room_for(make, interrupted, room, w
     assert job.candidate.num_nodes == room
     assert any(f"with {room} of {wanted} nodes" in one.answer for one in job.attempts)
     assert job.attempts[0].candidate.num_nodes == wanted
-
-
-@pytest.mark.parametrize("fields", [{}, {"min_nodes": 2}])
-def test_with_room_for_less_than_it_may_have_it_waits(interrupted, fields):
-    jobs = interrupted(1, **fields)
-    jobs.reconcile()
-    assert jobs.vms() == []
-    assert jobs.look().state is State.INTERRUPTED
-
-
-WATCHER = """
-import sys
-from google.oauth2.credentials import Credentials
-import gputrain
-from gputrain.google import Endpoints
-url, token, uri = sys.argv[1:]
-reach = {"endpoints": Endpoints(compute=url, storage=url), "credentials": Credentials(token=token)}
-backend = gputrain.ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
-job = gputrain.Trainer(backend).attach(uri)
-job.refresh(), list(job.logs())
-print("google.cloud.compute_v1" in sys.modules)
-"""
-
-
-def test_a_process_that_only_watches_does_without_the_client(code):
-    with gputrain_emulator.start() as cloud:
-        cloud.add_bucket("my-bucket")
-        backend = ComputeEngine(**settings(cloud, regions=["us-central1"]))
-        job = Trainer(backend).submit(code, gpu="L4:1", max_run_duration="1h")
-        words = [sys.executable, "-c", WATCHER, cloud.endpoints.url]
-        words += [cloud.world.callers.issue(cloud.owner), job.uri]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("count", [1, 16])

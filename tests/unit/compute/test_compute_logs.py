@@ -55,17 +55,6 @@ def end(jobs, guests):
     assert jobs.look().is_over
 
 
-def test_lines_of_all_nodes_come_in_order_and_none_twice(cloud, jobs, guests):
-    said, cursor = [], ""
-    for number in range(20):
-        guests[number % 2].say(f"line {number}")
-        cloud.clock.advance(0.4)
-        more, cursor = read(jobs, cursor)
-        said += more
-    cloud.clock.advance(11)
-    assert said + read(jobs, cursor)[0] == [f"line {number}" for number in range(20)]
-
-
 def test_the_last_lines_are_exact_over_nodes_and_parts(cloud, jobs, guests, monkeypatch):
     monkeypatch.setattr("gputrain.backends.run_reports.LOG_PART_BYTES", 500)
     monkeypatch.setattr(contract, "LOG_PART_BYTES", 500)

@@ -74,28 +74,6 @@ def test_a_request_that_google_gives_up_is_moved_elsewhere(cloud, jobs):
     assert f"bert-{record.attempt.id}" not in jobs.left()
 
 
-def test_a_group_that_somebody_deletes_while_it_waits_is_not_asked_for_again(cloud, jobs):
-    room(cloud, 0)
-    attempt = jobs.submit(**FLEX, max_restarts=3).record.attempt
-    cloud.clock.advance(60)
-    jobs.backend._jobs.queue.leave(attempt.option.place, f"bert-{attempt.id}")
-    cloud.clock.advance(60)
-    assert jobs.reconcile().state is State.CANCELLED
-    assert jobs.record().result == "stopped_by_person"
-    assert jobs.left() == []
-
-
-def test_what_waits_for_no_record_is_listed_and_removed(cloud, jobs):
-    room(cloud, 0)
-    attempt = jobs.submit(**FLEX).record.attempt
-    cloud.clock.advance(60)
-    (one,) = jobs.backend.machines("bert")
-    told = (one.name, one.place, one.job_id, one.attempt, one.status)
-    assert told == (f"bert-{attempt.id}", attempt.option.place, "bert", attempt.id, "QUEUE")
-    jobs.backend.remove(one)
-    assert jobs.left() == []
-
-
 @pytest.mark.parametrize("comes", [False, True])
 def test_one_vm_waits_by_itself(comes, cloud, jobs):
     room(cloud, 0)

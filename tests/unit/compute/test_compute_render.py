@@ -142,27 +142,6 @@ def addresses(made):
     }[made["method"]]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_nothing_less_safe_is_asked_for_unless_the_settings_say_so(case):
-    settings, _ = CASES[case]
-    body = rendered(*CASES[case])
-    properties = body["properties"]
-    scheduling = properties["scheduling"]
-    assert scheduling["instanceTerminationAction"] == "DELETE"
-    assert scheduling["onHostMaintenance"] == "TERMINATE"
-    assert scheduling["automaticRestart"] is False
-    assert all(disk["autoDelete"] for disk in properties["disks"])
-    outside = [nic for nic in properties["networkInterfaces"] if "accessConfigs" in nic]
-    assert bool(outside) is bool(settings.get("external_ip"))
-    assert not properties["serviceAccounts"][0]["email"].endswith("-compute@developer.gserviceaccount.com")
-    told = properties_of(request.call(body))
-    metadata = {item["key"]: item["value"] for item in told["metadata"]["items"]}
-    assert metadata["block-project-ssh-keys"] == "TRUE"
-    assert metadata["serial-port-enable"] == "FALSE"
-    assert metadata["enable-oslogin"] == ("FALSE" if settings.get("os_login") is False else "TRUE")
-    assert int(told["scheduling"]["maxRunDuration"]["seconds"]) > 0
-
-
 def refusals(settings, **fields):
     spec = TrainingSpec(script="train.py", num_nodes=2, **fields)
     wanted = candidates(spec, [ComputeEngine(**{**PLAIN, **settings}).supply])
@@ -279,16 +258,6 @@ def test_a_reservation_is_named_as_compute_engine_documents_it(name, value):
     fields = {"gpu": "H200:8", "reservation": name, "provisioning_model": "reservation-bound"}
     affinity = rendered({}, fields)["properties"]["reservationAffinity"]
     assert (affinity["consumeReservationType"], affinity["values"]) == ("SPECIFIC_RESERVATION", [value])
-
-
-def test_a_standard_job_takes_an_open_reservation_and_a_spot_one_does_not():
-    for fields, kind in (
-        ({}, "ANY_RESERVATION"),
-        ({"reservation": "any"}, "ANY_RESERVATION"),
-        ({"provisioning_model": "spot"}, "NO_RESERVATION"),
-    ):
-        affinity = rendered({}, {"gpu": "L4:1", **fields})["properties"]["reservationAffinity"]
-        assert affinity == {"consumeReservationType": kind}
 
 
 @pytest.mark.parametrize(

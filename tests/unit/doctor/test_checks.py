@@ -46,13 +46,6 @@ def test_a_command_that_is_copied_from_any_terminal_runs_as_it_is(width):
     assert " ".join("\n".join(lines).replace("\\\n", " ").split()) == LONG
 
 
-def test_a_notebook_gets_escaped_html_and_the_text():
-    bundle = REPORT._repr_mimebundle_()
-    assert "image &lt;1&gt;" in bundle["text/html"]
-    assert f"<pre>{LONG}</pre>" in bundle["text/html"]
-    assert bundle["text/plain"] == str(REPORT)
-
-
 def a(finding, subject="it"):
     return Probe(subject=subject, run=lambda: (Check(subject=subject, finding=finding),))
 

@@ -130,14 +130,6 @@ def test_the_page_is_written_from_the_tables():
     assert permissions_page.PAGE.read_text() == permissions_page.written()
 
 
-@pytest.mark.parametrize("kind", present.CLOUDS)
-def test_the_role_file_is_what_gcloud_reads_and_holds_the_table(kind):
-    told = permissions_page.role_file(needs_of(kind), "gputrain").splitlines()
-    assert told[:3] == ["title: gputrain", "stage: GA", "includedPermissions:"]
-    of_project = {need.name for need in needs_of(kind) if need.on is On.PROJECT}
-    assert {line.removeprefix("- ") for line in told[3:]} == of_project
-
-
 @each(("kind", "missing"), EVERY)
 def test_each_missing_permission_is_one_fault_with_the_command_that_grants_it(doctor, kind, missing):
     checks = doctor(kind, permissions=(permissions_of(kind) | LOOKS) - {missing})

@@ -22,15 +22,6 @@ def by_its_client(access, server, policy=LOOK):
     return access.tried(ask, action="look", policy=policy)
 
 
-def test_a_service_is_spoken_to_on_one_connection_by_clients_and_by_ourselves(serve):
-    server = serve(lambda _: (200, b'{"name": "mine"}', {"Content-Type": "application/json"}))
-    access = GoogleClient(project="p", credentials=Token("ours"))
-    for _ in range(3):
-        by_its_client(access, server)
-        access.get(server.url, action="look", policy=ONCE)
-    assert len(server.connections) == 1
-
-
 BODIES = [b"<html>Sign in to the network</html>", b'{"name": "mi', b"", b"[" * 100_000]
 
 

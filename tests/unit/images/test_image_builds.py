@@ -1,15 +1,12 @@
 """Images built by the emulated Cloud Build: once for the same content, run by their digest."""
 
 import re
-import shlex
 
 import pytest
 
 from gputrain import Image, PermissionDeniedError, RequestError, SpecError, Trainer, VertexAI
-from gputrain.cli.commands import gputrain as program
 from gputrain.doctor.google import On, needs
 from gputrain.google import MissingError
-from tests.each import each
 
 BASE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
 NAME = re.compile(
@@ -57,28 +54,6 @@ def test_a_submit_builds_its_image_and_runs_it_by_digest(cloud, trainer, context
     assert again.builds is None
     assert f"gputrain/train@{digest}" in str(again.requests)
     job.cancel()
-
-
-@each(
-    ("parts", "typed"),
-    [
-        ({"dockerfile": "Dockerfile"}, ["Dockerfile", "--context", "."]),
-        ({"base": "a:1", "requirements": ["x>=0.8"]}, ["--base", "a:1", "--requirements", "x>=0.8"]),
-        ({"dockerfile": "my docker/Dockerfile", "context": ".", "builder": "podman"},
-         ["my docker/Dockerfile", "--context", ".", "--builder", "podman"]),
-    ],
-)  # fmt: skip
-def test_the_remedy_for_a_missing_repository_is_a_command_of_the_same_image(backend, parts, typed):
-    builder = backend.image_builder
-    with pytest.raises(MissingError) as caught:
-        builder.repository.check(builder.access, Image(**parts))
-    command = caught.value.fix.partition(", or ")[0]
-    _, name, *words = shlex.split(command)
-    read = program.commands[name].make_context(name, words).params
-    assert read["create_repository"]
-    assert shlex.split(command)[3:] == typed
-    asked = {name: read[name] for name in ("base", "dockerfile", "context", "builder", "requirements")}
-    assert Image(**asked) == Image(**parts)
 
 
 def test_no_repository_is_made_without_being_asked_for(cloud, trainer):

@@ -72,15 +72,6 @@ def test_an_attempt_that_is_superseded_is_killed_within_seconds_and_saves_nothin
     assert saved() == ""
 
 
-def test_a_record_that_is_gone_stops_no_training(jobs, waits):
-    record = jobs.submit(**waits[0])
-    jobs.until_said(record, "waiting")
-    (jobs.context.jobs.documents.root / "records" / f"{record.job_id}.json").unlink()
-    with pytest.raises(AssertionError):
-        jobs.none_left(record, within_s=4)
-    jobs.backend.terminate(record, 0)
-
-
 @pytest.mark.parametrize("change", ["cancel", "another", "none", "deleted"])
 def test_an_attempt_that_is_not_wanted_any_more_when_it_starts_starts_no_rank(
     jobs, script, change, monkeypatch

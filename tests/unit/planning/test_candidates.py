@@ -6,7 +6,7 @@ import pytest
 from gputrain import TrainingSpec, UnknownGpuError, catalog
 from gputrain.backends.limits import LIMITS
 from gputrain.catalog import ProvisioningModel, Service
-from gputrain.planning import Limit, Offer, Supply, candidates
+from gputrain.planning import Offer, Supply, candidates
 from tests.market import supply
 
 COMPUTE = supply(Service.COMPUTE)
@@ -17,14 +17,6 @@ OWN = Supply(
         Offer(gpu=None, gpu_count=0, machine_type="this", provisioning_models=(), places=("here",)),
         Offer(
             gpu="L4", gpu_count=2, machine_type="this", provisioning_models=(), places=("here",), max_nodes=1
-        ),
-    ),
-    limits=(
-        Limit(
-            field="image",
-            asks=lambda spec: spec.image is not None,
-            why="no containers",
-            fix="leave image out",
         ),
     ),
 )
@@ -116,12 +108,6 @@ def test_a_machine_type_that_does_not_carry_the_gpu_is_refused_with_those_that_d
 def test_ranks_without_a_gpu_are_counted(ranks, told):
     one = next(one for one in wanted(OWN, nproc_per_node=ranks).candidates if one.gpu is None)
     assert (one.gpus, one.missing_nodes) == (told, 0)
-
-
-def test_what_a_backend_cannot_honour_is_refused_by_name():
-    found = wanted(OWN, image="pytorch/pytorch:2.13.0")
-    assert not found.candidates
-    assert [refusal.subject for refusal in found.refusals] == ["image"]
 
 
 def test_ranks_per_node_are_one_a_gpu_unless_said():

@@ -59,28 +59,12 @@ def test_what_others_were_answered_counts_where_it_has_no_answer_of_its_own():
     assert anew.answered(others) == anew.answered(known.attempts) == anew
 
 
-def test_zones_that_google_names_come_first_in_its_order_within_what_the_plan_allows():
-    plan = tuple(l4(f"us-central1-{zone}") for zone in "abcdef")
-    hint = CapacityError("x", zones_available=("us-west1-a", "us-central1-f", "us-central1-c"))
-    assert following(after(hint, plan=plan)) == ("compute", "us-central1-f")
-    assert following(after(hint, CapacityError("x"), plan=plan)) == ("compute", "us-central1-c")
-    assert following(after(hint, *[CapacityError("x")] * 2, plan=plan)) == ("compute", "us-central1-b")
-
-
 def test_a_regional_quota_hops_regions_not_zones():
     plan = (*PLAN[1:3], l4("us-central1-c", model=SPOT), PLAN[3])
     quota = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=8, where="us-central1")
     first = after(quota, plan=plan)
     assert following(first) == ("compute", "us-central1-c")  # spot counts against another quota
     assert following(first.after(refused(plan[2], CapacityError("x"), NOW))) == ("compute", "europe-west4-a")
-
-
-def test_a_quota_too_small_for_eight_is_still_tried_for_two():
-    plan = (l4("us-central1-a", count=8), l4("us-central1-b", count=8), l4("us-central1-a", count=2))
-    quota = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=4)
-    assert after(quota, plan=plan).step(NOW) == plan[2]
-    nothing = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=0)
-    assert isinstance(after(nothing, plan=plan).step(NOW), StopReason)
 
 
 def test_a_short_quota_is_not_tried_and_a_place_without_the_machine_neither():

@@ -7,7 +7,7 @@ from gputrain.errors import ApiDisabledError, QuotaExceededError, RequestError, 
 from gputrain.quota import IncreaseState, request_increase
 from gputrain_emulator.cloudquotas import Preferences
 from gputrain_emulator.faults import DropAfterCommit
-from tests.unit.quota.conftest import FAMILY, REGION, standing
+from tests.unit.quota.conftest import REGION, standing
 
 FILE = "cloudquotas.quotaPreferences.patch"
 ME = "me@example.com"
@@ -110,17 +110,6 @@ def test_what_google_would_not_take_is_said_before_and_not_sent(cloud, ask, shor
     with pytest.raises(RequestError, match=fix):
         ask(short, 16, dry_run=False)
     assert kept(cloud) == []
-
-
-def test_families_are_named_by_their_dimension(cloud, ask, reader):
-    cloud.quota(FAMILY, 0, family="NVIDIA_H100")
-    filed = ask(standing(reader.read(), "H100", 8), 16, dry_run=False)
-    assert filed.preference["dimensions"] == {"region": REGION, "gpu_family": "NVIDIA_H100"}
-    assert filed.limit_now == 0
-    cloud.clock.advance(3600 * 2)
-    book = reader.read()
-    assert standing(book, "H100", 8, nodes=2).verdict.value == "fits"
-    assert standing(book, "H200", 8).deciding.limit == 64  # another family: nothing was asked for it
 
 
 ERRORS = [

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from gputrain.quota import EVERYWHERE, LimitSource, Verdict, contradictions
+from gputrain.quota import LimitSource, Verdict, contradictions
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import (
     DropBeforeCommit,
@@ -13,28 +13,11 @@ from gputrain_emulator.faults import (
     server_error,
 )
 from tests.each import each
-from tests.unit.quota.conftest import FAMILY, READS, REGION, of_compute, standing
+from tests.unit.quota.conftest import FAMILY, REGION, of_compute, standing
 
 INFOS = "cloudquotas.quotaInfos.list"
 REGIONS = "compute.regions.list"
 PROJECT = "compute.projects.get"
-
-
-def test_three_calls_tell_all_gpus_in_all_regions(cloud, reader):
-    found = reader.quotas(regions=["us-central1", "europe-west4", "asia-southeast1"])
-    assert {one.method for one in cloud.requests} == READS
-    assert len(cloud.requests) == 3
-    assert {one.gpu for one in found} >= {
-        "L4",
-        "T4",
-        "V100",
-        "A100-40GB",
-        "A100-80GB",
-        "H100",
-        "H200",
-        "B200",
-    }
-    assert {one.verdict for one in found} == {Verdict.FITS}
 
 
 def test_usage_is_taken_off_where_google_tells_it(cloud, reader):
@@ -57,13 +40,6 @@ def test_the_newest_gpus_are_told_by_family_in_cloud_quotas_alone(cloud, reader)
     assert standing(book, "H200", 8).deciding.limit == 2
     assert far.verdict is Verdict.SHORT
     assert far.deciding.limit == 0
-
-
-def test_the_whole_projects_quota_is_one_of_all_regions(cloud, reader):
-    cloud.quota("GPUS_ALL_REGIONS", 4)
-    found = standing(reader.read(), "L4", 8)
-    assert found.verdict is Verdict.SHORT
-    assert (found.deciding.metric, found.deciding.where) == ("GPUS_ALL_REGIONS", EVERYWHERE)
 
 
 def test_no_preemptible_cpus_may_mean_plain_ones_and_so_blocks_nothing(cloud, reader):

@@ -134,18 +134,6 @@ def test_an_interface_that_does_not_come_up_is_told(vm, metadata):
         gpu_network.prepare(Hands(), wanted(vm, "a3-highgpu-8g", "tcpx"), lambda *_: None)
 
 
-def test_apertures_are_told_by_vendor_and_device(tmp_path):
-    for name, vendor, device in (("a", "0x1ae0", "0x0084"), ("b", "0x10de", "0x2330")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "vendor").write_text(vendor + "\n")
-        (tmp_path / name / "device").write_text(device + "\n")
-    assert [gpu_network._is_aperture(str(tmp_path / name)) for name in ("a", "b", "c")] == [
-        True,
-        False,
-        False,
-    ]
-
-
 def test_plain_sockets_over_two_interfaces_bring_nothing(vm):
     env = gpu_network.prepare(Hands(), {**wanted(vm, "g4-standard-384", "multi-nic"), "libraries": ""}, print)
     assert env == {"NCCL_SOCKET_IFNAME": "lo,lo", "GLOO_SOCKET_IFNAME": "lo"}

@@ -1,23 +1,19 @@
 """A board in a bucket that refuses, answers with half of it, or is given what no object can be called."""
 
 import json
-import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 
-from gputrain.backends.agent_reports import read
-from gputrain.backends.compute.causes import VmReport, judge
-from gputrain.runtime import contract, reports
+from gputrain.runtime import reports
 from gputrain.runtime.cloud import CallFailed
-from gputrain.runtime.contract import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
+from gputrain.runtime.contract import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, SHUTDOWN
 from gputrain.runtime.vm import remove_silent
 from gputrain_emulator import faults
 from tests.patience import until
 from tests.support.records import OURS
 
-HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
 ENDED = {"phase": "ended", "why": BOOT, "message": ""}
 
 
@@ -25,14 +21,6 @@ ENDED = {"phase": "ended", "why": BOOT, "message": ""}
 def node(node):
     node.write(OURS)
     return node
-
-
-def test_an_answer_that_is_none_of_storages_ends_no_board(node):
-    node.write(OURS.cancel())
-    node.cloud.fail("storage.objects.insert", HALF, times=3)
-    node.board.show({"phase": "running"})
-    until(lambda: node.board.wants() == CANCELLED)
-    until(lambda: node.read("status-0.json") is not None)
 
 
 def test_a_status_that_was_refused_is_told_again_and_the_refusal_said_once(node):
@@ -81,53 +69,6 @@ def test_an_end_is_told_before_the_log_where_time_or_the_bucket_fails(node, monk
     assert names.index("status-0.json") == unanswered
     assert json.loads(node.read("status-0.json"))["why"] == why
     assert node.read(LOG).startswith(b"a line\n")
-
-
-@pytest.fixture
-def long_log(node, monkeypatch):
-    """Begins once a log is on its way, which takes until the other is set."""
-    put, begun, go_on = node.board.bucket.put, threading.Event(), threading.Event()
-
-    def slow(name, *words, **how):
-        if "/logs/" in name:
-            begun.set()
-            assert go_on.wait(60)
-        return put(name, *words, **how)
-
-    monkeypatch.setattr(node.board.bucket, "put", slow)
-    node.log.say("a line")
-    yield begun, go_on
-    go_on.set()
-
-
-def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_way(
-    node, long_log, monkeypatch
-):
-    begun, go_on = long_log
-    monkeypatch.setattr(reports, "AT_ONCE_S", 0.05)
-    node.board.show({"phase": "running"})
-    assert begun.wait(60)
-    ending = threading.Thread(target=node.board.last, args=({**ENDED, "why": SHUTDOWN},))
-    ending.start()
-    until(lambda: json.loads(node.read("status-0.json"))["phase"] == "ended")
-    go_on.set()
-    ending.join()
-    assert b"a line" in node.read(LOG)
-
-
-def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(node, long_log):
-    begun, go_on = long_log
-    result = {contract.R_SCHEMA: contract.RESULT_SCHEMA, contract.R_STATE: contract.STATE_DONE}
-    node.board._due = {"phase": RUNNING}
-    ended = {"schema": SCHEMA, "phase": "ended", "why": "", "message": "", "result": result}
-    ending = threading.Thread(target=node.board.last, args=(ended,))
-    ending.start()
-    assert begun.wait(60)
-    report = VmReport(rank=0, agent=read(json.loads(node.read("status-0.json"))))
-    assert report.agent.phase == RUNNING  # whoever hears of the end finds the whole log
-    assert judge([report], account="", is_cancelled=False).cause is None
-    go_on.set()
-    ending.join()
 
 
 def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):

@@ -1,6 +1,5 @@
 """What a VM's supervisor does about its job's record: at boot, and on the board while its ranks run."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -60,17 +59,6 @@ def test_a_board_hears_of_a_cancel_and_then_of_another_attempt(node):
     until(lambda: node.board.wants() == CANCELLED)
     node.write(OTHER)
     until(lambda: node.board.wants() == SUPERSEDED)
-
-
-def test_of_a_superseded_vm_the_bucket_gets_its_end_alone(node):
-    node.write(OTHER)
-    node.board.show({"phase": "running"})
-    until(lambda: node.board.wants() == SUPERSEDED)
-    node.log.say("a line")
-    node.board.show({"phase": "stopping"})
-    node.board.last({"phase": "ended", "why": SUPERSEDED, "message": ""})
-    assert node.names() == {"status-0.json"}
-    assert json.loads(node.read("status-0.json"))["phase"] == "ended"
 
 
 @each("before", ["", CANCELLED, SHUTDOWN])

@@ -1,6 +1,5 @@
 """Which jobs a list holds."""
 
-import threading
 from datetime import timedelta
 
 import pytest
@@ -10,7 +9,7 @@ from gputrain import (
     State,
     causes,
 )
-from gputrain.backends.base import Machine, Status
+from gputrain.backends.base import Status
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from tests.unit.trainer.conftest import L4
@@ -60,52 +59,3 @@ def test_a_list_tells_of_each_job_where_it_is_and_what_it_costs(world, submit):
     world.trainer(place).supervise()  # from now on its record says so
     place.inspect_many = None
     assert world.trainer(place).jobs().table.rows == (row,)
-
-
-def test_what_no_record_names_is_an_orphan_and_only_what_is_sure_is_removed_unasked(world, submit):
-    place = Place("compute", world)
-    job = submit(place)
-    attempt = world.trainer(place).planner.stores[0].read(job.id).record.attempt.id
-    mine, old, unknown = (
-        Machine(
-            backend="compute", name=name, place="east-a", job_id=job.id, attempt=attempt_id, status="RUNNING",
-            price=None,
-        )
-        for name, attempt_id in (("mine", attempt), ("old", "a2345678"), ("unknown", ""))
-    )  # fmt: skip
-    removed = []
-    place.machines, place.remove = (lambda *_: (mine, old, unknown)), removed.append
-    trainer = world.trainer(place)
-    assert trainer.orphans() == (old, unknown)
-    assert (trainer.clean_up(), trainer.clean_up([unknown]), trainer.clean_up([mine])) == (
-        (old,),
-        (unknown,),
-        (),
-    )
-    assert removed == [old, unknown]
-    job.cancel()
-    place.seen = Status(state=State.CANCELLED)
-    assert trainer.supervise() == []
-    assert trainer.orphans() == (mine, old, unknown)
-
-
-def test_a_listener_is_told_of_a_job_from_its_submit_on_and_a_roll_until_it_is_closed(world, script):
-    place = Place("compute", world)
-    trainer, told = world.trainer(place), {"job": threading.Event(), "roll": threading.Event()}
-    ids = []
-    roll = trainer.watch(lambda event: (ids.append(event.id), told["roll"].set()))
-    job = trainer.submit(
-        script, gpu="L4:1", max_run_duration="1h", on_change=lambda _event: told["job"].set()
-    )
-    try:
-        assert all(one.wait(30) for one in told.values())
-        assert set(ids) == {job.id}
-        roll.close()
-        assert not trainer.planner.feeds
-        after = trainer.submit(script, gpu="L4:1", max_run_duration="1h")
-        roll.refresh()
-        assert after.id not in ids
-    finally:
-        roll.close()
-        place.seen = Status(state=State.SUCCEEDED)
-        job.wait(timeout=30)

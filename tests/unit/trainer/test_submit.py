@@ -1,13 +1,11 @@
 """A job on places in memory: what is asked, what is waited for, and when it is launched again."""
 
-import sys
 from datetime import timedelta
 
 import pytest
 
 from gputrain import (
     NoPlacementError,
-    QuotaExceededError,
     RequestError,
     State,
     TrainingSpec,
@@ -19,8 +17,7 @@ from gputrain.google import UnclearError
 from gputrain.jobstore import JobRecord, Launch
 from gputrain.orchestration.launcher import ASK_AGAIN_S
 from gputrain.orchestration.look import FRESH_S
-from gputrain.planning import Fact, Outcome
-from gputrain.quota import QuotaReading, Verdict
+from gputrain.planning import Outcome
 from gputrain.trainer.planner import Code
 from tests.each import each
 from tests.unit.trainer.places import FULL, JOB, Place, Records
@@ -93,35 +90,6 @@ def test_what_never_answers_is_raised_and_left_to_the_next_submit(world, submit)
     job = submit(place)
     assert [one.outcome for one in record_of(world).history] == ["launch_lost"]
     assert job.state is State.QUEUED
-
-
-def test_a_submit_first_ends_what_a_twice_interrupted_one_left(world, submit):
-    place = Place("compute", world)
-    place.answers = [STOP]
-    place.terminate = lambda *_: stop()
-    with pytest.raises(KeyboardInterrupt):
-        submit(place)
-    left, ended = record_of(world).attempt.id, []
-    place.terminate = lambda record, _: ended.append(record.attempt.id)
-    assert submit(place).place == "east-a"
-    assert ended == [left]
-
-
-def test_a_wait_in_which_no_place_was_asked_ends_too(world, submit):
-    """Its process was killed; the next one that looks after it waits no longer than the job may."""
-    place, short = Place("compute", world), QuotaReading(metric="q", where="r", need=2, limit=1)
-    place.answers = [STOP]
-    with pytest.raises(KeyboardInterrupt):
-        submit(place, max_wait_duration="1h")
-    fact = Fact(verdict=Verdict.SHORT, readings=(short,))
-    place.availability = lambda wanted: dict.fromkeys(wanted, fact)
-    world.meanwhile = [sys.exit]
-    with pytest.raises(SystemExit):
-        submit(place, max_wait_duration="1h")
-    world.meanwhile = [int] * 1500 + [sys.exit]
-    with pytest.raises(QuotaExceededError):
-        submit(place, max_wait_duration="1h")
-    assert (record_of(world).result, place.asked) == ("wait_limit", ["east-a"])
 
 
 def test_a_ctrl_c_while_nothing_is_asked_for_says_that_nothing_was_made(world, submit):

@@ -1,17 +1,14 @@
 """One key is one job on Vertex AI, whatever is lost, doubled, deleted or full: by record and claim."""
 
-import json
 from collections import Counter
 
 import attrs
 import pytest
 
-from gputrain.errors import PermissionDeniedError, TransientError
-from gputrain.google import PartialListError
+from gputrain.errors import TransientError
 from gputrain.jobstore import Launch, RecordError
 from gputrain.lifecycle import State
 from gputrain_emulator import faults
-from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import State as Theirs
 from tests.unit.vertex.runs import REGIONS, tell
 
@@ -20,25 +17,6 @@ CREATE, LIST, GET = (f"aiplatform.customJobs.{one}" for one in ("create", "list"
 
 def places(made):
     return [job.region for job in made()]
-
-
-def test_a_job_is_made_once_and_its_request_names_record_attempt_and_claim(runs, made):
-    record = runs().submit().record
-    assert runs().submit().record == record
-    (job,) = made()
-    attempt, labels = record.attempt, job.document["labels"]
-    assert (attempt.state, attempt.handle) == (Launch.LAUNCHED, job.name)
-    assert (labels["gputrain-job"], labels["gputrain-attempt"]) == ("bert", attempt.id)
-    assert job.document["displayName"] == f"bert-{attempt.id}"
-    assert "gputrain-gang" not in labels
-    container = job.document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
-    env = {one["name"]: one["value"] for one in container["env"]}
-    folder = f"jobs/bert/{attempt.id}"
-    assert env["GPUTRAIN_RECORD"] == "records/bert.json"
-    assert env["GPUTRAIN_ATTEMPT_ID"] == attempt.id
-    assert env["GPUTRAIN_CLAIM"] == f"{folder}/claim"
-    assert env["GPUTRAIN_CHECKPOINT_DIR"] == "/gcs/my-bucket/jobs/bert/checkpoints/"
-    assert "lock" not in json.loads(container["args"][0])
 
 
 def test_a_region_that_finds_no_machines_later_gives_way_to_the_next(runs, made, vertex):
@@ -124,15 +102,6 @@ def test_the_job_of_the_record_that_holds_the_claim_counts_and_the_other_ends_wi
     assert second.state is Theirs.CANCELLED
 
 
-@pytest.mark.parametrize("content", ["../../9", "99999999", "\0"])
-def test_a_claim_that_names_no_job_of_the_attempt_is_no_success(doubled, made, vertex, claim, content):
-    first, second = made()
-    claim(first, content)
-    for one in (first, second):
-        vertex.put(one, Theirs.SUCCEEDED)
-    assert doubled.reconcile().result == ("vanished" if content.isdecimal() else "succeeded")
-
-
 @pytest.mark.parametrize(
     ("said", "expected"),
     [({"state": "done"}, "succeeded"), ({"state": "stopped"}, "cancelled"), (None, "cancelled")],
@@ -160,29 +129,6 @@ def test_a_job_that_somebody_deleted_has_ended_and_is_not_made_again(runs, made,
     record = process.reconcile()
     assert (record.result, made()) == ("vanished", [])
     assert "somebody has deleted it" in record.failure.message
-
-
-def test_machines_are_the_jobs_of_this_bucket_that_have_not_ended(runs, made, cloud, forever):
-    process = runs(regions=REGIONS)
-    for job_id in ("bert-1", "bert-2", "gpt"):
-        process.submit(job_id)
-    cloud.add_bucket("other", location="us-central1")
-    runs(bucket="gs://other").submit("bert-9")
-    found = process.backend.machines("bert")
-    assert sorted(one.job_id for one in found) == ["bert-1", "bert-2"]
-    first = next(one for one in found if one.job_id == "bert-1")
-    assert first.attempt == process.record("bert-1").attempt.id
-    assert (first.place, first.status) == ("us-central1", "JOB_STATE_PENDING")
-    cloud.fail("aiplatform.customJobs.cancel", faults.Refuse(error=ApiError(403, "no")), times=1)
-    with pytest.raises(PermissionDeniedError):
-        process.backend.remove(first)
-    for one in (*found, first):
-        process.backend.remove(one)
-    cloud.clock.advance(60)
-    assert [one.job_id for one in process.backend.machines()] == ["gpt"]
-    cloud.fail(LIST, faults.Refuse(error=ApiError(503, "away")), times=10)
-    with pytest.raises(PartialListError):
-        process.backend.machines()
 
 
 @pytest.mark.parametrize(

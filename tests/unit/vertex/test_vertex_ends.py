@@ -10,7 +10,7 @@ from gputrain_emulator.vertex.states import State as Theirs
 from tests.support.clouds import REGION
 from tests.unit.vertex.runs import tell
 
-PENDS, RUNS, DONE = Theirs.PENDING, Theirs.RUNNING, Theirs.SUCCEEDED
+DONE = Theirs.SUCCEEDED
 
 RAISED = {
     "state": "failed",
@@ -81,28 +81,3 @@ def test_an_end_that_is_no_failure_is_told_as_what_it_is(
     tell(make(), job, {"state": "failed", contract.R_EXIT_CODE: 75, contract.R_SILENT_S: 120.0})
     status = look(job)()
     assert (status.state, status.failure and status.failure.kind, status.detail) == (ours, kind, detail)
-
-
-@pytest.mark.parametrize(
-    ("looks", "counts"),
-    [
-        ([PENDS, RUNS, RUNS, PENDS, RUNS, PENDS, PENDS, RUNS], [0, 0, 0, 0, 1, 1, 1, 2]),
-        ([RUNS, PENDS, DONE], [0, 0, 1]),
-        ([RUNS, PENDS, Theirs.FAILED], [0, 0, 0]),
-        ([RUNS, DONE], [0, 0]),
-    ],
-)
-def test_how_often_a_job_began_again_is_counted_by_looks(look, there, vertex, cloud, looks, counts):
-    job = there(PENDS)
-    see, found = look(job), []
-    for state in looks:
-        vertex.put(job, state)
-        cloud.clock.advance(2)
-        found.append((see().restarts, see().restarts))
-    assert found == [(one, one) for one in counts]
-
-
-def test_what_has_ended_is_not_asked_for_again(look, there, cloud):
-    see = look(there(DONE, has_begun=True))
-    first, asked = see(), len(cloud.requests)
-    assert (first.state, see(), len(cloud.requests)) == (State.SUCCEEDED, first, asked)

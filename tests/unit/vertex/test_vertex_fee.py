@@ -16,13 +16,6 @@ def best(backend, **fields):
     return Trainer(backend).plan(SPEC.replace(machine_type="g2-standard-12", **fields)).best
 
 
-def test_unless_said_the_fee_is_15_percent_and_the_price_says_of_when_that_is(make):
-    found = best(make(), max_cost=2 * 1.15 * ON_DEMAND)
-    assert found.price.is_whole
-    assert found.price.usd_h == pytest.approx(1.15 * ON_DEMAND)
-    assert "management fee of 0.15 times the on-demand price (2025-08)" in found.price.source
-
-
 def test_with_it_the_price_is_whole_and_the_limit_is_time(make):
     found = best(make(management_fee=0.2), max_cost=2 * 1.2 * ON_DEMAND)
     assert found.price.is_whole

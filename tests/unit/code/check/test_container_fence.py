@@ -1,7 +1,6 @@
 """Containers of a job with a record: what they do by it before the agent starts, and while ranks run."""
 
 import json
-import subprocess
 
 import pytest
 
@@ -130,17 +129,6 @@ def test_a_node_that_ends_before_it_hears_of_the_cancel_ends_well(world, code, t
     go.write_text("")
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 0, output
-
-
-def test_a_replica_that_waits_for_node_0_leaves_once_its_attempt_is_superseded(world, code):
-    world.write(OURS)
-    order = world.stage(code)
-    waiting = world.start(order, CLOUD_ML_JOB_ID="7", CLUSTER_SPEC=replica("workerpool1"), **FENCE)
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(3)
-    world.write(OTHER)
-    assert "superseded" in waiting.communicate(timeout=60)[0]
-    assert waiting.returncode == 0
 
 
 @each(("record", "saves"), [(OURS.cancel(), True), (OTHER, False)])

@@ -5,10 +5,9 @@ import time
 
 import pytest
 
-from gputrain import JobLostError, State
+from gputrain import State
 from gputrain.runtime.cloud import LAST_S
-from gputrain_emulator.errors import ApiError
-from gputrain_emulator.faults import DropBeforeCommit, Refuse
+from gputrain_emulator.faults import DropBeforeCommit
 from gputrain_emulator.live import LiveMode, gpus
 from tests.contract.clouds import ComputeRoad, live_cloud
 from tests.patience import until
@@ -190,54 +189,6 @@ def test_gpus_that_nvswitch_never_joins_are_told_of_before_cuda_fails(
     job = submit(HELLO, **EIGHT)
     assert f"NVSwitch has not joined 8 of 8 GPUs after 0 s ({state}, [N/A])" in failed(road, job, "boot")
     assert "hello" not in road.text(job)
-
-
-@pytest.mark.parametrize(("key", "text", "said"), [
-    ("gputrain-code", "file:///not/there 0", b"its code cannot be fetched"),
-    ("gputrain-code", None, b"the code in the bucket is not what was submitted"),
-    ("gputrain-job", "no JSON", b"cannot tell what its job is, and powers off"),
-    ("gputrain-job", '{"names": []}', b"cannot tell what its job is, and powers off"),
-])  # fmt: skip
-def test_a_vm_that_cannot_know_its_job_says_so_and_powers_off(cloud, road, submit, key, text, said):
-    def garble(vm):
-        item = item_of(vm, key)
-        item["value"] = text or item["value"][:-1]
-
-    road.alter(garble)
-    job = submit(HELLO)
-    until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
-    (vm,) = cloud.compute.vms.values()
-    assert said in vm.serial.read(0)[0]
-    failed(road, job, "guest_shutdown")
-
-
-UNTIL_GONE = """
-import os, time, urllib.error, urllib.request
-print("waiting", flush=True)
-while True:
-    try:
-        urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/my-bucket").read()
-        time.sleep(0.1)
-    except urllib.error.HTTPError as error:
-        assert error.code == 404
-        break
-"""
-
-
-def test_a_bucket_that_is_gone_mid_run_keeps_no_vm(cloud, road, submit):
-    job = submit(UNTIL_GONE)
-    road.until_said(job, "waiting")
-    gone = ApiError(404, "The specified bucket does not exist.", reason="notFound")
-    orders = [
-        cloud.fail(f"storage.{what}", Refuse(error=gone), times=None) for what in ("objects.*", "buckets.get")
-    ]
-    with pytest.raises(JobLostError, match=job.id):
-        road.fresh().attach(job.uri).refresh()
-    until(lambda: not cloud.compute.vms)
-    for order in orders:
-        order.cancel()
-    failed(road, job, "vanished")
-    assert "could not write to the bucket" in job.detail
 
 
 @pytest.mark.soak

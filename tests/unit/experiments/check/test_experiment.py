@@ -139,7 +139,6 @@ def test_a_frame_has_a_row_a_point(trainer, script):
     assert "too high" in frame["error"][1]
 
 
-LEFT = gputrain.grid(lr=[0.1, 0.2, 0.3])
 DRIVER = """
 import sys, gputrain
 trainer = gputrain.Trainer(gputrain.Local(gpus=0))
@@ -161,45 +160,6 @@ def test_a_driver_killed_at_any_moment_and_run_again_makes_each_point_once(train
     jobs = trainer.jobs()
     assert len(jobs) == 12
     assert all(job.wait() == "succeeded" for job in jobs)
-
-
-ABORTED = """
-import os, sys, gputrain
-sys.path.insert(0, os.path.dirname(sys.argv[1]))
-from gputrain.backends.local import request as orders
-begun, dies_at = [], int(sys.argv[2])
-real = orders.start_supervisor
-
-def started(path, lock):
-    begun.append(path)
-    if len(begun) == dies_at:
-        print("starts", flush=True)
-        sys.stdin.readline()
-        os.abort()
-    real(path, lock)
-
-orders.start_supervisor = started
-trainer = gputrain.Trainer(gputrain.Local(gpus=0))
-entry = getattr(__import__("functions"), sys.argv[3]) if len(sys.argv) > 3 else sys.argv[1]
-trainer.map(entry, gputrain.grid(lr=[0.1, 0.2, 0.3]), name="left", max_parallel=2).wait()
-"""
-
-
-def aborted(script, at, *function):
-    """A driver that is about to start that job of its points; it dies when it is told to."""
-    words = [sys.executable, "-c", ABORTED, script, str(at), *function]
-    driver = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert driver.stdout.readline() == "starts\n"
-    return driver
-
-
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_point_whose_driver_died_before_its_job_began_is_submitted_again(trainer, script, at):
-    aborted(script, at).communicate("die\n")
-    assert "queued" in {job.state for job in trainer.jobs(name="left")}
-    scan = trainer.experiment("left") if at == 2 else trainer.map(script, LEFT, name="left", max_parallel=1)
-    assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
-    assert len(trainer.jobs(name="left")) == 3
 
 
 def test_what_failed_is_submitted_once_more_and_what_ended_well_is_not(trainer, tmp_path):

@@ -45,15 +45,6 @@ def test_ranks_that_do_not_listen_are_killed_with_all_they_started(jobs, script)
     assert jobs.none_left(record)
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.1, 0.25])
-def test_cancel_at_any_moment_ends_cancelled_and_leaves_nothing(jobs, waits, delay_s):
-    record = jobs.submit(**waits[0], num_nodes=2)
-    time.sleep(delay_s)
-    cancel(jobs.context, record.job_id, grace_s=10)
-    assert jobs.end(record).result == "cancelled"
-    assert jobs.none_left(record)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_a_supervisor_that_is_killed_at_any_moment_leaves_nothing(seed, jobs, script):
     record = jobs.submit(script=script("import time\ntime.sleep(0.5)\n"), num_nodes=2)
@@ -136,50 +127,6 @@ def test_a_checkpoint_dir_that_cannot_be_made_is_a_fault_of_the_spec(jobs, tmp_p
         jobs.backend.launch(request)
     assert [fault.field for fault in caught.value.faults] == ["checkpoint_dir"]
     assert not jobs.folder(record).exists()
-
-
-FULL = """
-import os, sys, time
-from pathlib import Path
-from gputrain import Local, Trainer
-from gputrain.errors import CapacityError
-trainer, ballast = Trainer(Local(gpus=0, root=sys.argv[1])), Path(sys.argv[1]).parent / "ballast"
-fill(ballast)
-try:
-    trainer.submit(sys.argv[2])
-except CapacityError as error:
-    print(error.what, error.fix, sep="; ")
-ballast.unlink()
-job = trainer.submit(sys.argv[2])
-while not any(line.message == "filling" for line in job.logs()):
-    time.sleep(0.05)
-fill(ballast)
-open(sys.argv[3], "w").close()
-while not job.refresh().state.is_terminal:
-    time.sleep(0.05)
-print(job.state.value)
-print(job.refresh().detail)
-"""
-WRITE = """
-import os, sys, time
-print("filling", flush=True)
-while not os.path.exists(FLAG):
-    time.sleep(0.05)
-for number in range(200):
-    print("x" * 1000, flush=True)
-"""
-"""A rank that goes on writing to a log on a disk that is full."""
-
-
-def test_a_full_disk_refuses_a_new_job_and_ends_a_running_one_in_plain_sight(
-    tmp_path, script, on_a_small_disk
-):
-    flag = tmp_path / "flag"
-    path = script(WRITE.replace("FLAG", repr(str(flag))))
-    refused, state, detail = on_a_small_disk(FULL, path, str(flag)).splitlines()
-    assert refused.startswith("no room for the job in")
-    assert "make room there" in refused
-    assert (state, "lost" in detail) == ("succeeded", True)
 
 
 def run(tmp_path, text, **spec):
