@@ -93,4 +93,4 @@ def bad_request(problems: Sequence[tuple[str, str]]) -> ApiError:
         {"field": field, "description": text} if field else {"description": text} for field, text in problems
     ]
     detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
-    return ApiError(400, "\n".join(text for _, text in problems), reason="badRequest", details=[detail])
+    return ApiError(400, "\n".join(text for _, text in problems), details=[detail])

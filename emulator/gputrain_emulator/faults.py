@@ -132,7 +132,6 @@ def invalid_credentials() -> ApiError:
         401,
         "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie "
         "or other valid authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.",
-        reason="authError",
         headers={"WWW-Authenticate": 'Bearer realm="https://accounts.google.com/", error="invalid_token"'},
     )
 
@@ -167,7 +166,7 @@ def unreachable(zone: str) -> Reshape:
 
 def _refused(permission: str = "the permission that it needs") -> Fault:
     """403: the caller may not."""
-    return Refuse(error=ApiError(403, f"Required '{permission}' permission", reason="forbidden"))
+    return Refuse(error=ApiError(403, f"Required '{permission}' permission"))
 
 
 def _other_json(text: str = "[]") -> Fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gputrain_emulator import facts, tables
@@ -43,14 +43,17 @@ class Exceeded:
 class Quotas:
     """Limits and usage of every project; Compute's and Vertex AI's metrics alike."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, _world: World) -> None:
         self._limits: dict[Key, float] = {}
         self._usage: dict[Key, float] = {}
+        self.at_grant: list[Callable[[], None]] = []
+        """What lets those look again who wait for quota."""
 
     def set_limit(self, key: Key, limit: float) -> None:
         """Grant ``limit``; ``region`` "*" grants it everywhere that has no limit of its own."""
         self._limits[key] = float(limit)
+        for look_again in self.at_grant:
+            look_again()
 
     def limit(self, key: Key) -> float:
         """The limit in effect: of all grants that cover the place, the one that names most of it."""

@@ -205,9 +205,7 @@ class Routes:
         if verb == "HEAD" and verb not in found:
             verb = "GET"
         if verb not in found:
-            raise ApiError(
-                405, f"HTTP method {verb} is not supported by this URL.", reason="httpMethodNotAllowed"
-            )
+            raise ApiError(405, f"HTTP method {verb} is not supported by this URL.")
         method, spans = found[verb]
         return method, {name: "/".join(segments[start:end]) for name, start, end in spans}
 

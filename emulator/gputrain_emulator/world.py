@@ -187,7 +187,7 @@ class World:
 def unknown_project(name: str, style: Style) -> ApiError:
     """What a project that does not exist (or is not ours to see) is answered with."""
     if style is Style.COMPUTE:
-        return ApiError(404, f"The resource 'projects/{name}' was not found", reason="notFound")
+        return ApiError(404, f"The resource 'projects/{name}' was not found")
     return ApiError(403, f"Permission denied on resource project {name}.", details=[
         error_info("CONSUMER_INVALID", "googleapis.com", consumer=f"projects/{name}")])  # fmt: skip
 
@@ -209,13 +209,13 @@ def api_disabled(service: str, project: Project, style: Style) -> ApiError:
 def permission_denied(permission: str, resource: str, service: str, style: Style, email: str) -> ApiError:
     """403 in the words of the service, naming the missing permission."""
     if style is Style.COMPUTE:
-        return ApiError(403, f"Required '{permission}' permission for '{resource}'", reason="forbidden")
+        return ApiError(403, f"Required '{permission}' permission for '{resource}'")
     if style is Style.STORAGE:
         sentence = (
             f"{email} does not have {permission} access to the Google Cloud Storage object. "
             f"Permission '{permission}' denied on resource (or it may not exist)."
         )
-        return ApiError(403, sentence, reason="forbidden")
+        return ApiError(403, sentence)
     full = f"//{service}.googleapis.com/{resource}"
     detail = error_info(
         "IAM_PERMISSION_DENIED", f"{service}.googleapis.com", permission=permission, resource=resource

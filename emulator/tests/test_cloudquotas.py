@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from google.api_core.exceptions import BadRequest, Conflict, MethodNotImplemented, NotFound
 from google.cloud import cloudquotas_v1
+from google.cloud.aiplatform_v1.types import JobState
 
+from emulator.tests.vertex_jobs import client_of, create
 from gputrain_emulator import Cloud
 from gputrain_emulator.quotas import FAMILY_METRIC, Key, Quotas
 
@@ -84,6 +86,17 @@ def test_a_wish_is_reviewed_and_then_in_force(cloud: Cloud, client: Any) -> None
     (done,) = client.list_quota_preferences(parent=GLOBAL)
     assert (done.name, done.reconciling, done.quota_config.granted_value) == (asked.name, False, 100)
     assert rows(client, L4)[frozenset({("region", "us-central1")})] == 100
+
+
+def test_a_job_that_waits_for_quota_starts_once_more_is_granted(cloud: Cloud, client: Any) -> None:
+    cloud.quota("aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus", 2, region="us-central1")
+    jobs = client_of(cloud)
+    _, waiting = create(cloud, jobs), create(cloud, jobs)
+    assert waiting.state is JobState.JOB_STATE_QUEUED
+    quota = "CustomModelTrainingL4GPUsPerProjectPerRegion"
+    wish(client, 4, service="aiplatform.googleapis.com", quota_id=quota)
+    cloud.clock.advance(60)
+    assert jobs.get_custom_job(name=waiting.name).state is JobState.JOB_STATE_PENDING
 
 
 def test_a_wish_is_changed_but_not_its_dimensions(client: Any) -> None:

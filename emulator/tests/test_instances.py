@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
@@ -48,8 +48,7 @@ def test_the_same_request_id_makes_one_vm_and_echoes_itself(cloud: Cloud, client
 
 def test_delete_takes_the_vm_its_disk_its_meter_and_its_quota(cloud: Cloud, clients: Clients) -> None:
     clients.run(vm())
-    cost = cloud.cost_usd
-    assert cost == 0.0
+    assert cloud.cost_usd == 0.0
     cloud.clock.advance(3600)
     assert cloud.cost_usd == pytest.approx(88.49)
     clients.wait(clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1"))
@@ -168,12 +167,10 @@ def test_with_wall_time_an_operation_ends_by_itself_while_others_are_served() ->
         cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.15
         clients = Clients(cloud)
         operation = clients.insert(cpu_vm())
-        waited: list[compute_v1.Operation] = []
-        waiter = threading.Thread(target=lambda: waited.append(clients.wait(operation)))
-        waiter.start()
-        assert clients.status("vm-1") in ("PROVISIONING", "STAGING")
-        waiter.join(10)
-        assert waited[0].status == compute_v1.Operation.Status.DONE
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(clients.wait, operation)
+            assert clients.status("vm-1") in ("PROVISIONING", "STAGING")
+            assert waiting.result(10).status == compute_v1.Operation.Status.DONE
         assert clients.status("vm-1") == "RUNNING"
         assert cloud.dispatcher.failures == []
 

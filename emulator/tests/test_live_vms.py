@@ -13,11 +13,7 @@ from gputrain_emulator import Cloud
 from gputrain_emulator.live import LiveMode
 
 ZONE = "us-central1-a"
-SPOT = {
-    "provisioning_model": "SPOT",
-    "on_host_maintenance": "TERMINATE",
-    "instance_termination_action": "STOP",
-}
+SPOT = {"provisioning_model": "SPOT", "on_host_maintenance": "TERMINATE"}
 # The runner's pipe is broken by the time that the last sweep's signal comes: bash must not write to it.
 HEARS = "exec 2>/dev/null; trap 'echo got SIGTERM > /dev/console; exit 0' TERM"
 READ = 'curl -s -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/{}"; echo'

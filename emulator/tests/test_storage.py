@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,23 +76,16 @@ def test_nothing_is_written_outside_of_the_emulators_folder(
 
 
 def test_one_of_sixteen_threads_takes_the_lock(cloud: Cloud, client: Any) -> None:
-    won: list[int] = []
-
-    def take(number: int) -> None:
+    def take(number: int) -> bool:
+        lock = storage_client_of(cloud).bucket("bucket").blob("lock")
         try:
-            storage_client_of(cloud).bucket("bucket").blob("lock").upload_from_string(
-                str(number), if_generation_match=0
-            )
+            lock.upload_from_string(str(number), if_generation_match=0)
         except PreconditionFailed:
-            return
-        won.append(number)
+            return False
+        return True
 
-    threads = [threading.Thread(target=take, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(take, range(16))) == 1
 
 
 def test_lists_have_folders_and_pages(client: Any, bucket: Any) -> None:

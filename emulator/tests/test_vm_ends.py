@@ -19,10 +19,8 @@ def test_a_preempted_vm_is_gone_and_the_operation_says_why(cloud: Cloud, clients
     with pytest.raises(exceptions.NotFound):
         clients.status("vm-1")
     (why,) = clients.system_operations()
-    assert (why.operation_type, why.status_message) == (
-        "compute.instances.preempted",
-        "Instance was preempted.",
-    )
+    assert why.operation_type == "compute.instances.preempted"
+    assert why.status_message == "Instance was preempted."
     assert (why.user, why.target_id) == ("system@google.com", identity)
 
 

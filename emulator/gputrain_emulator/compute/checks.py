@@ -78,7 +78,7 @@ def machine_type(compute: Compute, url: str, zone: str, at: str, *, bare: bool) 
     if not url:
         raise refusals.invalid(field, "", "The machine type must be specified.")
     if bare and "/" in url:
-        raise ApiError(503, "The service is currently unavailable.", reason="backendError")
+        raise ApiError(503, "The service is currently unavailable.")
     if not bare and not re.search(r"(^|/)zones/[^/]+/machineTypes/[^/]+$", url):
         raise refusals.invalid(field, url, "The URL is malformed.")
     if not bare and not url.endswith(f"zones/{zone}/machineTypes/{last(url)}"):

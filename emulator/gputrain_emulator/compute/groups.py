@@ -318,7 +318,7 @@ def _check(body: Json, group: Json, template: Json) -> None:
     run = body.get("requestedRunDuration")
     if model == "SPOT":
         sentence = "Resize requests are not supported for groups with Spot VMs."
-        raise ApiError(400, sentence, reason="badRequest")
+        raise ApiError(400, sentence)
     if run is None and model == "STANDARD":
         raise refusals.invalid("resource.requestedRunDuration", "", "A run duration must be specified.")
     if run is not None:
@@ -328,7 +328,7 @@ def _check(body: Json, group: Json, template: Json) -> None:
         sentence = (
             "Flex-start VMs need a group with instanceLifecyclePolicy.defaultActionOnFailure DO_NOTHING."
         )
-        raise ApiError(400, sentence, reason="badRequest")
+        raise ApiError(400, sentence)
 
 
 def _member(call: Call, group: Json, template: Json, name: str) -> Vm:
@@ -391,7 +391,7 @@ def cancel_request(call: Call) -> Operation:
     queued = compute.queued.get(full)
     if queued is None or queued.is_served:
         sentence = "Cancelling resize request that has reached a final state is not possible."
-        raise ApiError(412, sentence, reason="conditionNotMet")
+        raise ApiError(412, sentence)
     document["state"] = "CANCELLED"
     document.pop("status", None)
     queued.resize(-len(queued.vms))

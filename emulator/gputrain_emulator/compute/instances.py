@@ -160,7 +160,7 @@ def set_labels(call: Call) -> Operation:
     vm, labels = find(call), dict(call.body.get("labels", {}))
     if call.body.get("labelFingerprint") != vm.resource["labelFingerprint"]:
         sentence = "Labels fingerprint either invalid or resource labels have changed"
-        raise ApiError(412, sentence, reason="conditionNotMet")
+        raise ApiError(412, sentence)
     checks.labels(labels, "resource.labels")
     vm.resource.update(labels=labels, labelFingerprint=fingerprint(labels))
     call.world.ledger.write("setLabels", vm.path, caller=call.caller.email)
@@ -173,7 +173,7 @@ def set_metadata(call: Call) -> Operation:
     vm, items = find(call), call.body.get("items", [])
     if call.body.get("fingerprint") != vm.resource["metadata"]["fingerprint"]:
         sentence = "Supplied fingerprint does not match current metadata fingerprint."
-        raise ApiError(412, sentence, reason="conditionNotMet")
+        raise ApiError(412, sentence)
     checks.metadata(call.body, "resource.metadata")
     vm.resource["metadata"] = {"kind": "compute#metadata", "fingerprint": fingerprint(items), "items": items}
     call.world.ledger.write("setMetadata", vm.path, caller=call.caller.email)

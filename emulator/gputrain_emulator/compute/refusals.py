@@ -49,11 +49,11 @@ def unless_between(field: str, value: int, least: int, most: int, unit: str = ""
 
 
 def not_found(resource: str) -> ApiError:
-    return ApiError(404, f"The resource '{resource}' was not found", reason="notFound")
+    return ApiError(404, f"The resource '{resource}' was not found")
 
 
 def already_exists(resource: str) -> ApiError:
-    return ApiError(409, f"The resource '{resource}' already exists", reason="alreadyExists")
+    return ApiError(409, f"The resource '{resource}' already exists")
 
 
 def not_ready(resource: str) -> ApiError:
@@ -62,18 +62,13 @@ def not_ready(resource: str) -> ApiError:
 
 def incompatible(*features: str) -> ApiError:
     """400 ``[a, b] features are not compatible for creating instance.``"""
-    return ApiError(
-        400,
-        f"[{', '.join(features)}] features are not compatible for creating instance.",
-        reason="badRequest",
-    )
+    return ApiError(400, f"[{', '.join(features)}] features are not compatible for creating instance.")
 
 
 def live_migration(name: str) -> ApiError:
     return ApiError(
         400,
         f"Instance {name} creation failed: Instances with guest accelerators do not support live migration",
-        reason="badRequest",
     )
 
 
@@ -83,7 +78,7 @@ def in_use(resource: str, user: str) -> ApiError:
 
 
 def permission(name: str, resource: str) -> ApiError:
-    return ApiError(403, f"Required '{name}' permission for '{resource}'", reason="forbidden")
+    return ApiError(403, f"Required '{name}' permission for '{resource}'")
 
 
 def act_as_denied(account: str, caller: str) -> ApiError:
@@ -91,7 +86,6 @@ def act_as_denied(account: str, caller: str) -> ApiError:
         400,
         f"The user does not have access to service account '{account}'.  User: '{caller}'.  Ask a "
         "project owner to grant you the iam.serviceAccountUser role on the service account",
-        reason="badRequest",
     )
 
 

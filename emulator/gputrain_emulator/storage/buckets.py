@@ -32,7 +32,7 @@ def required(message: str = "Required") -> ApiError:
 def not_carried_out(what: str) -> ApiError:
     """501 for a rule that Google would keep and the emulator cannot."""
     message = f"{what} is not implemented by this emulator. Leave it out, or try it on Google Cloud."
-    return ApiError(501, message, reason="notImplemented")
+    return ApiError(501, message)
 
 
 def too_fast(bucket: str, name: str) -> Refuse:
@@ -44,7 +44,7 @@ def too_fast(bucket: str, name: str) -> Refuse:
         f"The object {bucket}/{name} exceeded the rate limit for object mutation operations (create, update, "
         "and delete). Please reduce your request rate. See https://cloud.google.com/storage/docs/gcs429."
     )
-    return Refuse(error=ApiError(429, message, reason="rateLimitExceeded", domain="usageLimits"))
+    return Refuse(error=ApiError(429, message, domain="usageLimits"))
 
 
 _NOT_MET = "At least one of the pre-conditions you specified did not hold."

@@ -101,7 +101,7 @@ class Sessions:
         with self._lock:
             session = self._sessions.get(upload_id)
         if session is None:
-            raise ApiError(404, "Not Found", reason="notFound")
+            raise ApiError(404, "Not Found")
         return session
 
     def take(self, session: Session, content_range: str, body: bytes | memoryview) -> bool:
@@ -113,7 +113,7 @@ class Sessions:
             data = memoryview(body)[draft.size - first :]
             if self.kept_of_next:
                 draft.append(_whole_chunks(draft.size, data[: self.kept_of_next.pop()]))
-                raise ApiError(503, "Service Unavailable", reason="backendError")
+                raise ApiError(503, "Service Unavailable")
             final = total is not None and first + len(body) >= total
             draft.append(data if final else _whole_chunks(draft.size, data))
         if total is not None and draft.size > total:

@@ -356,6 +356,7 @@ class Vertex:
         self.settings = Settings()
         self.jobs: dict[str, Job] = {}
         self.quotas = world.part(Quotas)
+        self.quotas.at_grant.append(self.look_again)
         self.stock: dict[tuple[str, str], int] = {}
         self.tensorboards: dict[str, str] = {}
         self.forbidden_accounts: set[str] = set()
@@ -376,7 +377,6 @@ class Vertex:
             whole = metric if "/" in metric else f"aiplatform.googleapis.com/{metric}"
             key = Key(project=next(iter(self.world.projects)), metric=whole, region=region)
             self.quotas.set_limit(key, limit)
-            self.look_again()
 
     def set_stock(self, machine_type: str, count: int, *, region: str) -> None:
         """How many machines of a type the region can still give; without this it never runs out."""
