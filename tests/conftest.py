@@ -42,6 +42,19 @@ def own_home(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("GPUTRAIN_HOME", str(tmp_path_factory.getbasetemp() / f"home-{next(_HOMES)}"))
 
 
+@pytest.fixture
+def script(tmp_path):
+    """Writes a script into a folder of its own and gives its path."""
+
+    def write(text="print('hello')\n", name="train.py"):
+        path = tmp_path / "code" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
 @pytest.fixture(scope="session")
 def slurmlike(tmp_path_factory):
     """A folder in which somebody else's distribution is installed, that brings a backend."""

@@ -22,16 +22,3 @@ def road(request, tmp_path):
     module, world, _ = WORLDS[request.param]
     with getattr(import_module(f"tests.contract.{module}"), world)(tmp_path) as found:
         yield found
-
-
-@pytest.fixture
-def script(tmp_path):
-    """Writes a script and gives its path."""
-
-    def write(text, name="train.py"):
-        path = tmp_path / "code" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        return str(path)
-
-    return write

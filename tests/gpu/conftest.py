@@ -52,16 +52,3 @@ def figure():
 @pytest.fixture
 def trainer(tmp_path):
     return Trainer(Local(root=tmp_path / "jobs"))
-
-
-@pytest.fixture
-def script(tmp_path):
-    """A script of a folder of its own."""
-
-    def write(text):
-        path = tmp_path / "code" / "train.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        return str(path)
-
-    return write

@@ -72,7 +72,8 @@ def test_on_prices(shape):
 @each("gpu", GPUS)
 def test_on_the_names_of_quotas(gpu):
     theirs = facts.gpu_quotas()[gpu.accelerator_type]
-    standard, spot = (catalog.quota(gpu, model) for model in (STANDARD, SPOT))
+    standard, spot, flex = (catalog.quota(gpu, model) for model in (STANDARD, SPOT, FLEX))
+    assert (flex and flex.quota_id) == (spot and spot.quota_id)
     assert (standard.metric or "", standard.quota_id) == (theirs.regional_metric, theirs.quota_id)
     assert (standard.gpu_family or "") == theirs.gpu_family
     assert (spot.quota_id if spot else "") == theirs.preemptible_quota_id

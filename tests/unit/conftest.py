@@ -13,19 +13,6 @@ def cloud():
 
 
 @pytest.fixture
-def script(tmp_path):
-    """Writes a script into a folder of its own and gives its path."""
-
-    def write(text="print('hello')\n", name="train.py"):
-        path = tmp_path / "code" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        return str(path)
-
-    return write
-
-
-@pytest.fixture
 def code(script):
     """The path of a script."""
     return script()

@@ -39,12 +39,6 @@ def test_a_passing_failure_is_tried_again():
     assert clock.slept == [1.0, 2.0, 4.0]
 
 
-def test_pauses_double_up_to_the_ceiling():
-    clock = Clock()
-    retried(failing(7), policy=Policy(most_s=8.0, budget_s=1000), **clock.kit())
-    assert clock.slept == [1, 2, 4, 8, 8, 8, 8]
-
-
 def test_the_budget_ends_the_trying_with_the_last_error_and_who_waits_hears_once_why(caplog):
     clock = Clock()
     with pytest.raises(TransientError):

@@ -53,16 +53,6 @@ def test_whoever_asks_in_the_result_folder_is_answered_each_time(cluster, until,
     assert not node.said("stands at")  # it is told to those who ask, not to the log
 
 
-def test_a_word_that_is_no_question_is_passed_over(cluster, until, tmp_path):
-    results = tmp_path / "results"
-    node = cluster.start(cluster.script(BLOCKED), nproc=1, flags=[f"--result-dir={results}"])
-    until(lambda: node.said("up"), "the rank's start")
-    for word in ("", "../../x", "Z" * 16, "ab" * 60):
-        (results / contract.STACKS_ASK).write_text(word)
-    assert asked(results, "0123456789abcdef", until)
-    assert [path.name for path in results.glob("stacks-*")] == ["stacks-0123456789abcdef-0.json"]
-
-
 def test_a_program_of_ones_own_offers_no_stack(cluster, until, tmp_path):
     results = tmp_path / "results"
     script = f"exec {sys.executable} -uc 'import time; print(\"up\"); time.sleep(600)'"

@@ -68,11 +68,6 @@ def test_a_crash_of_the_interpreters_exit_does_not_change_how_the_script_ended(c
     assert node.said(f"SIGABRT ended the exit of rank 0: its script had ended with {code}, which counts")
 
 
-def test_a_script_that_aborts_itself_at_its_exit_has_failed(cluster):
-    node = cluster.run(cluster.script("import atexit, os\natexit.register(os.abort)"), nproc=1)
-    assert (node.code, node.cause["signal"]) == (134, "SIGABRT"), node.out
-
-
 @each("stuck", [True, False])
 def test_a_failed_rank_waits_for_its_threads_but_not_without_end(cluster, stuck):
     script = cluster.script(f"""

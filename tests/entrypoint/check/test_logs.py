@@ -40,14 +40,6 @@ def test_every_line_of_every_rank_is_one_json_object(cluster):
     ]  # fmt: skip
 
 
-def test_metrics_keep_their_marker_in_both_formats(cluster):
-    script = cluster.script("""print('GPUTRAIN_METRIC {"step": 1}')""")
-    text = cluster.run(script, nproc=1)
-    assert text.lines[0] == '[0] GPUTRAIN_METRIC {"step": 1}'
-    structured = cluster.run(script, nproc=1, flags=["--log-format=json"])
-    assert entries(structured)[0]["message"] == 'GPUTRAIN_METRIC {"step": 1}'
-
-
 def test_each_rank_has_a_plain_log_of_its_own(cluster):
     logs = cluster.folder / "logs" / "deep"
     script = cluster.script("import os\nprint('rank', os.environ['RANK'])")

@@ -31,30 +31,6 @@ def test_a_kind_and_a_count_give_the_machines_that_carry_it(gpu, count, machine_
     assert types(catalog.shapes(gpu, count)) == machine_types
 
 
-@each(
-    ("gpu", "counts"),
-    [
-        ("H100", (1, 2, 4, 8)),
-        ("H100-MEGA", (8,)),
-        ("H200", (8,)),
-        ("B200", (8,)),
-        ("GB200", (4,)),
-        ("GB300", (4,)),
-        ("A100-40GB", (1, 2, 4, 8, 16)),
-        ("A100-80GB", (1, 2, 4, 8)),
-        ("L4", (1, 2, 4, 8)),
-        ("T4", (1, 2, 4)),
-        ("V100", (1, 2, 4, 8)),
-        ("P4", (1, 2, 4)),
-        ("RTX-PRO-6000", (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), 1, 2, 4, 8)),
-        ("P100", ()),
-        ("K80", ()),
-    ],
-)
-def test_the_counts_are_googles(gpu, counts):
-    assert catalog.counts(gpu) == counts
-
-
 def test_a_count_nobody_sells_names_those_that_exist_and_the_way_over_nodes():
     with pytest.raises(NoFitError) as caught:
         catalog.shapes("T4", 8)

@@ -110,11 +110,6 @@ def test_what_is_not_there_or_not_inside_is_refused_by_its_field(code, fields, f
     assert fault(**fields).field == field
 
 
-def greet(times=1):
-    """Says hello."""
-    print("hello" * times)
-
-
 @pytest.mark.parametrize(
     ("name", "file"), [("flat", "flat.py"), ("box.deep.mod", "box/deep/mod.py"), ("lid", "lid/__init__.py")]
 )
@@ -144,24 +139,6 @@ def test_a_class_of_a_cell_is_the_one_that_was_defined_last():
     assert source_of(cell["Bare"]) == "@attrs.frozen\nclass Bare:\n    word = 'new'\n"
     with pytest.raises(OSError, match="kept nowhere"):
         source_of(type("Made", (), {"__module__": "__main__"}))
-
-
-@pytest.mark.parametrize(
-    ("args", "call"),
-    [
-        ([], "greet()"),
-        (["a"], "greet()"),
-        (["a", "{}"], "greet()"),
-        (["--arguments", '{"times": 2}'], "greet(**__import__('json').loads(__import__('sys').argv[2]))"),
-        (["--arguments", '{"times": 2}', "more"], "greet()"),
-    ],
-)
-def test_a_function_becomes_a_file_that_has_to_be_written_and_calls_it_with_what_is_given(code, args, call):
-    source = resolve(TrainingSpec(function=greet, args=args), installed=True)
-    (name,) = source.made_files
-    assert source.argv == (name, *args)
-    assert 'print("hello" * times)' in source.made_files[name]
-    assert source.made_files[name].endswith(f"    {call}\n")
 
 
 @pytest.mark.parametrize(

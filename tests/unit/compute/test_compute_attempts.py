@@ -29,14 +29,6 @@ def test_a_gang_is_made_whole_and_bears_its_attempts_id_everywhere(cloud, jobs):
     assert dict(sent.query)["requestId"] == [str(uuid.uuid5(uuid.NAMESPACE_OID, f"bert-{attempt.id}"))]
     (vm, _) = cloud.compute.vms.values()
     assert vm.resource["labels"]["gputrain-attempt"] == attempt.id
-    assert "gputrain-gang" not in vm.resource["labels"]
-    told = jobs.backend.build_request(
-        stored.record, jobs.spec(), attempt, jobs._left(stored.record)[0], jobs.code(stored.record)
-    )
-    items = told.body["resource"]["instanceProperties"]["metadata"]["items"]
-    document = next(one["value"] for one in items if one["key"] == "gputrain-job")
-    for part in (f'"attempt": "{attempt.id}"', '"record": "records/bert.json"', '"folder": "jobs/bert/"'):
-        assert part in document
     status = jobs.status()
     assert (status.state, status.exists, status.is_whole, status.has_run) == (
         State.PROVISIONING, True, True, False,

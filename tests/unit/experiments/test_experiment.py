@@ -7,8 +7,6 @@ import pytest
 
 import gputrain
 from gputrain import JobFailedError, RequestError, SpecError
-from gputrain.experiments.record import ExperimentRecord, ExperimentStore
-from gputrain.jobstore import RecordError
 from tests.each import each
 
 
@@ -79,12 +77,3 @@ def test_points_that_are_none_are_told_at_once(trainer, script, over, match):
         trainer.map(script, [{"lr": 1}], name="LR scan!")
     with pytest.raises(SpecError, match="max_cost"):
         trainer.map(script, [{"lr": 1}], name="scan", max_cost=0)
-
-
-def test_a_record_whose_spec_cannot_be_read_names_what_it_cannot_read(trainer):
-    store = ExperimentStore(trainer.planner.stores[0].documents, "scan")
-    spec = {"script": "train.py", "of_tomorrow": 1}
-    store.change(lambda _: ExperimentRecord(name="scan", spec=spec))
-    with pytest.raises(RecordError, match="of the experiment scan cannot be read") as caught:
-        trainer.experiment("scan")
-    assert "of_tomorrow" in caught.value.why

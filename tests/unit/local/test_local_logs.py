@@ -4,7 +4,6 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from gputrain.backends.local import folder, status as states
 from gputrain.runtime.logs import timestamp
@@ -66,31 +65,3 @@ def test_a_line_of_this_moment_waits_for_lines_that_may_come_before_it(tmp_path,
     path = job(tmp_path, [line(time.time() + ahead_s, "now")], [])
     assert messages(path, is_over=False) == ["now"] * is_shown
     assert messages(path) == ["now"]
-
-
-@settings(max_examples=60)
-@given(
-    nodes=st.lists(st.lists(st.integers(0, 50), max_size=30).map(sorted), min_size=1, max_size=3),
-    cuts=st.lists(st.integers(0, 400), max_size=5),
-)
-def test_however_a_log_grows_each_line_is_read_once_and_in_order(tmp_path_factory, nodes, cuts):
-    path = tmp_path_factory.mktemp("job")
-    where = job(path, *([] for _ in nodes))
-    whole = [
-        b"".join(line(moment, f"{n}-{i}") for i, moment in enumerate(moments))
-        for n, moments in enumerate(nodes)
-    ]
-    found, cursor, done = [], "", [0] * len(nodes)
-    for cut in sorted(cuts):
-        for n, data in enumerate(whole):
-            append(path, n, [data[done[n] : cut]])
-            done[n] = max(done[n], min(cut, len(data)))
-        page = states.logs(where, is_over=False).read(cursor)
-        found, cursor = [*found, *page.lines], page.cursor
-    for n, data in enumerate(whole):
-        append(path, n, [data[done[n] :]])
-    found += states.logs(where, is_over=True).read(cursor).lines
-    for n, moments in enumerate(nodes):
-        assert [one.message for one in found if one.node_rank == n] == [
-            f"{n}-{i}" for i in range(len(moments))
-        ]

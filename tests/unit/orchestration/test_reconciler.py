@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from gputrain import causes
-from gputrain.jobstore import Attempt, JobRecord, Launch, Option, RecordError, Wanted, from_json, to_json
+from gputrain.jobstore import Attempt, JobRecord, Option, RecordError, from_json, to_json
 from gputrain.lifecycle import State
 from gputrain.orchestration.reconciler import (
     Action,
@@ -93,15 +93,6 @@ def test_a_job_that_waits_asks_more_rarely_and_not_for_ever():
     assert decide(BETWEEN, Status(), 300, rules, waited_s=600) == Retry()
     assert decide(BETWEEN, Status(), 600, rules, waited_s=7000) == Retry()
     assert decide(BETWEEN, Status(), 600, rules, waited_s=7200) == End(result="wait_limit")
-
-
-def test_the_metadata_names_the_attempt_that_may_train():
-    assert LAUNCHED.metadata == {"attempt": "k3x9q2ab", "wanted": "run", "schema": "1"}
-    assert LAUNCHED.cancel().metadata["wanted"] == Wanted.CANCEL
-    assert not RAN.metadata["attempt"]
-    assert not LAUNCHED.end("succeeded").metadata["attempt"]
-    assert LAUNCHED.attempt is not None
-    assert LAUNCHED.attempt.state is Launch.LAUNCHED
 
 
 def test_a_record_is_read_as_it_was_written():

@@ -29,13 +29,6 @@ def code(tmp_path):
     return tmp_path
 
 
-def test_the_agent_starts_in_the_unpacked_code_with_the_users_words_as_they_are(world, code):
-    status, output = world.run(world.stage(code))
-    assert status == 0, output
-    assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
-    assert told(output)["cwd"] == [".gputrain", "train.py"]
-
-
 def test_nothing_of_the_users_code_or_of_the_images_folder_stands_before_pythons_own(
     world, code, monkeypatch
 ):
