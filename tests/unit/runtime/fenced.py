@@ -1,16 +1,17 @@
-"""A VM whose job has a record: its code, its document, and what it writes."""
+"""A VM whose job has a record: its attempt, as a client launches it, and what it writes."""
 
 import json
+import time
 
-from gputrain.backends.compute.request import metadata
-from gputrain.code.bundle import pack
-from gputrain.google.storage import BucketPrefix, upload
-from gputrain.runtime import zipapp
+import attrs
+
+from gputrain.backends.compute import ComputeEngine
 from tests.patience import until
+from tests.support.attempts import Process
+from tests.support.clouds import REGION, settings
 from tests.support.records import OTHER, OURS, Records
 
 ATTEMPT = OURS.attempt.id
-BUCKET = BucketPrefix.parse("gs://my-bucket")
 TRAIN = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(os.environ["GPUTRAIN_CHECKPOINT_DIR"])
@@ -24,51 +25,24 @@ if len(sys.argv) > 1:
 """
 
 
-class Job:
-    """A job's record, its code, and the VM of one attempt."""
+class Job(Process):
+    """The VM of one attempt, and the record of its job."""
 
     def __init__(self, cloud, folder, image=None):
-        self.cloud, self.image = cloud, image
-        records = Records(cloud)
-        self.access, self.write = records.access, records.write
+        clock = {"sleep": time.sleep, "now": time.time}
+        own = {"regions": [REGION], "check_network": False, "driver_wait_s": 0, **clock}
+        backend = ComputeEngine(**settings(cloud, **own))
         (folder / "train.py").write_text(TRAIN)
-        self.code = pack(str(folder), made={".gputrain/agent.pyz": zipapp.build()})
-        upload(self.access, BUCKET, "code/x.tar.gz", self.code.data)
+        fields = {"script": str(folder / "train.py"), "image": image, "max_run_duration": "10m"}
+        super().__init__(backend, time.time, time.sleep, gpu="L4:1", **fields)
+        self.cloud, self.write = cloud, Records(cloud).write
 
     def boot(self, *argv):
-        """Start the VM of the attempt."""
-        name = f"bert-{ATTEMPT}-0"
-        ends = self.cloud.endpoints
-        order = {
-            "storage": ends.storage, "secretmanager": ends.storage, "bucket": "my-bucket",
-            "object": "code/x.tar.gz", "sha256": self.code.sha256, "argv": ["train.py", *argv],
-        }  # fmt: skip
-        job = {
-            "schema": 1, "job_id": "bert", "record": "records/bert.json", "attempt": ATTEMPT,
-            "names": [name], "zone": "us-central1-a", "project": "my-project", "max_run_s": 600,
-            "gpus": 1, "driver_wait_s": 0, "boot_wait_s": 300, "is_queued": False, "image": self.image,
-            "fabric": None, "python": None, "storage": ends.storage, "compute": ends.compute,
-            "bucket": "my-bucket", "folder": "jobs/bert/", "checkpoints": "gs://my-bucket/jobs/bert/checkpoints",
-            "output": "gs://my-bucket/jobs/bert/output", "order": order,
-            "env": {"GPUTRAIN_JOB_ID": "bert", "GPUTRAIN_NUM_NODES": "1", "GPUTRAIN_NPROC_PER_NODE": "1"},
-        }  # fmt: skip
-        zone = f"{ends.compute}/compute/v1/projects/my-project/zones/us-central1-a"
-        vm = {
-            "name": name,
-            "machineType": "zones/us-central1-a/machineTypes/g2-standard-4",
-            "scheduling": {"onHostMaintenance": "TERMINATE", "automaticRestart": False},
-            "disks": [{
-                "boot": True, "autoDelete": True,
-                "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
-            }],
-            "networkInterfaces": [{}],
-            "serviceAccounts": [{
-                "email": "gputrain@my-project.iam.gserviceaccount.com",
-                "scopes": ["https://www.googleapis.com/auth/cloud-platform"],
-            }],
-            "metadata": {"items": metadata({**job, "os_login": True})},
-        }  # fmt: skip
-        self.access.post(f"{zone}/instances", action="make a VM", json=vm)
+        """Launch the attempt, whatever the record says."""
+        spec = self.spec(args=argv)
+        record, (best, *_) = self.first("bert", spec)
+        attempt = attrs.evolve(OURS.attempt, names=(f"bert-{ATTEMPT}-0",))
+        self.backend.launch(self.backend.build_request(record, spec, attempt, best, self.code(record)))
 
     def objects(self, under="jobs/"):
         """The objects that the VM wrote, with their contents."""
