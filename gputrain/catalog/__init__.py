@@ -71,9 +71,3 @@ from .names import (
     find as find,
     not_sold as not_sold,
 )
-
-ALL_REGIONS = other_quota("GPUs of all regions")
-CPUS = other_quota("N1 CPUs")
-PREEMPTIBLE_CPUS = other_quota("N1 CPUs", preemptible=True)
-CPUS_ALL_REGIONS = other_quota("CPUs of all regions")
-A2_CPUS = other_quota("A2 CPUs")

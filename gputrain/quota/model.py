@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import PREEMPTIBLE_CPUS, ProvisioningModel, Quota, Service, Shape
+from gputrain.catalog import ProvisioningModel, Quota, Service, Shape
 from gputrain.display.table import TableDisplay
 from gputrain.errors import (
     ApiDisabledError,
@@ -181,13 +181,13 @@ def counts(
     found = [_need(own, gpus, region)]
     if service is Service.VERTEX:
         return (*found, *_vertex_cpus(shape, vcpus, model, region))
-    found.append(_need(catalog.ALL_REGIONS, gpus, EVERYWHERE))
+    found.append(_need(catalog.other_quota("GPUs of all regions"), gpus, EVERYWHERE))
     if shape.machine.family.needs_cpu_quota:
-        cpus = catalog.CPUS if model is ProvisioningModel.STANDARD else PREEMPTIBLE_CPUS
+        cpus = catalog.other_quota("N1 CPUs", preemptible=model is not ProvisioningModel.STANDARD)
         found.append(_need(cpus, vcpus, region))
-        found.append(_need(catalog.CPUS_ALL_REGIONS, vcpus, EVERYWHERE))
+        found.append(_need(catalog.other_quota("CPUs of all regions"), vcpus, EVERYWHERE))
     elif shape.machine_type.startswith("a2-") and model is ProvisioningModel.STANDARD:
-        found.append(_need(catalog.A2_CPUS, vcpus, region, is_gate=False))
+        found.append(_need(catalog.other_quota("A2 CPUs"), vcpus, region, is_gate=False))
     if disk_gib:
         disk = catalog.other_quota(disk_type or shape.machine.boot_disk_types[0])
         found.append(_need(disk, disk_gib * num_nodes, region, setting="disk_gib="))

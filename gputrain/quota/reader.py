@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import ANY_RESERVATION, PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
+from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape
 from gputrain.display.table import Table, TableDisplay, as_cell
 from gputrain.fields import invalid
 from gputrain.google import Api, GoogleClient
@@ -249,7 +249,7 @@ class QuotaSnapshot:
         figures = {source: pair for source in self.found if (pair := self._figures(source, need))}
         for source, (limit, usage) in figures.items():
             note = ""
-            if need.metric == PREEMPTIBLE_CPUS.name and limit == 0:
+            if need.metric == "PREEMPTIBLE_CPUS" and limit == 0:
                 # A project that never asked for any may count Spot VMs against CPUS: unverified, so no block.
                 limit, note = None, "0 may mean that they count against CPUS instead"
             yield attrs.evolve(
