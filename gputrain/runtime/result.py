@@ -16,8 +16,8 @@ from . import contract, host
 from .failures import job_result, node_cause
 from .logs import timestamp
 
-LINE_LIMIT = 15_000
-"""Bytes of the result line: container runtimes cut lines at 16 KiB."""
+LINE_LIMIT, SHORTENED = 15_000, 1_000
+"""Bytes of the result line, as container runtimes cut lines at 16 KiB, and what is left then of each text."""
 
 
 def write(document: dict[str, Any], folder: str) -> None:
@@ -66,30 +66,17 @@ def refuse(
 
 
 def line(document: dict[str, Any]) -> bytes:
-    """The document as one line of the log; long texts lose their beginning."""
-    text = _encode(document)
-    for kept in (4000, 1000, 200):
-        if len(text) <= LINE_LIMIT:
-            break
-        text = _encode(_shortened(document, kept))
-    return text
+    """The document as one line of the log; of a cause that is too long, without most of its texts."""
+    text, cause = _encode(document), document[contract.R_CAUSE]
+    if len(text) <= LINE_LIMIT or not cause:
+        return text
+    trace = cause[contract.C_TRACEBACK] and "...\n" + cause[contract.C_TRACEBACK][-SHORTENED:]
+    texts = {contract.C_MESSAGE: cause[contract.C_MESSAGE][:SHORTENED], contract.C_TRACEBACK: trace}
+    return _encode({**document, contract.R_CAUSE: {**cause, **texts, contract.C_LAST_LINES: []}})
 
 
 def _encode(document: dict[str, Any]) -> bytes:
     return contract.RESULT_MARKER.encode() + json.dumps(document, separators=(",", ":")).encode()
-
-
-def _shortened(document: dict[str, Any], kept: int) -> dict[str, Any]:
-    cause = dict(document[contract.R_CAUSE] or {})
-    cause[contract.C_MESSAGE] = str(cause.get(contract.C_MESSAGE))[:kept]
-    if cause.get(contract.C_TRACEBACK):
-        cause[contract.C_TRACEBACK] = "...\n" + cause[contract.C_TRACEBACK][-kept:]
-    lines = cause.get(contract.C_LAST_LINES) or []
-    cause[contract.C_LAST_LINES] = [text[-kept // 10 :] for text in lines[-10:]]
-    shorter = {contract.R_RANKS: document[contract.R_RANKS][: kept // 50]}
-    if document[contract.R_CAUSE]:
-        shorter[contract.R_CAUSE] = cause
-    return {**document, **shorter}
 
 
 SEARCH_S = 10.0

@@ -44,9 +44,6 @@ _STATES = {
 TRACE_LIMIT = 6000
 """Characters of a stack that travel to node 0."""
 
-TRACES_LIMIT = 1 << 20
-"""Characters of all stacks of a node together; of many ranks each has its share."""
-
 _NAME = re.compile(contract.RANK_STACK_FILE.format(r"(\d+)", r"(\d+)", r"(\d+)"))
 _TORCH = re.compile(r"[/\\]torch[/\\]")
 _COLLECTIVES = re.compile(r"[/\\]torch[/\\](distributed|autograd|nn[/\\]parallel)[/\\]")
@@ -61,8 +58,7 @@ def of_node(workers: Workers, options: Options) -> list[Standing]:
         code = rank.exit_code
         why = UNOFFERED if code is None else f"had ended with {code} before"
         found.setdefault(rank.rank, standing(rank.rank, rank.local_rank, {}, why))
-    limit = min(TRACE_LIMIT, TRACES_LIMIT // max(1, len(found)))
-    return [{**one, "trace": as_sent(one["trace"][:limit], options)} for _, one in sorted(found.items())]
+    return [{**one, "trace": as_sent(one["trace"], options)} for _, one in sorted(found.items())]
 
 
 def take(folder: str) -> list[Standing]:
@@ -106,13 +102,14 @@ def standing(rank: int, local_rank: int, answer: dict[str, Any], absent: str = "
     'evaluate at train.py:8'
     """
     frames = [(path, line, name) for path, line, name in answer.get("frames", ()) if not _is_start(path)]
+    trace = "\n".join(f'  File "{path}", line {line} in {name}' for path, line, name in frames)
     own = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
     return {
         "rank": rank,
         "local_rank": local_rank,
         "collective": _collective(frames),
         "place": "{2} at {0}:{1}".format(os.path.basename(own[0][0]), *own[0][1:]) if own else "",
-        "trace": "\n".join(f'  File "{path}", line {line} in {name}' for path, line, name in frames),
+        "trace": trace[:TRACE_LIMIT],
         "absent": absent,
         "recorded": answer.get("recorded", {}),
     }
