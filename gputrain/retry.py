@@ -27,8 +27,7 @@ class Policy:
     """How patiently a call is tried again: full jitter, doubling from ``first_s`` to ``most_s``.
 
     ``budget_s`` bounds the whole affair in seconds, the calls' own time included; 0 means one try.
-    A provider's ``retry_after_s`` is obeyed, or ends the trying where it asks for more than is left. A limit
-    that refills while there is time left is waited for.
+    A provider's ``retry_after_s`` is obeyed, or ends the trying where it asks for more than is left.
 
     Source of the figures: Google's back-off requirements (1 s doubling to 32 s), read 2026-11-20.
     """
@@ -107,8 +106,6 @@ def retried(
     def pause_s(state: RetryCallState) -> float:
         error, left = _error(state), left_s(state)
         asked_s = error.retry_after_s
-        if asked_s is None and error.refills_in_s is not None and error.refills_in_s < left:
-            asked_s = error.refills_in_s
         ceiling_s = min(policy.most_s, policy.first_s * 2.0 ** min(state.attempt_number - 1, 30))
         wanted = dice() * ceiling_s if asked_s is None else asked_s + dice() * policy.first_s
         return max(0.0, min(wanted, left))

@@ -160,7 +160,7 @@ class GoogleClient:
         """
 
         def once() -> T:
-            with errors(action, project=self.project, place=place, now=self.now):
+            with errors(action, project=self.project, place=place):
                 return call()
 
         unless = () if policy.repeats_unclear else (UnclearError,)
@@ -193,7 +193,7 @@ class GoogleClient:
                 timeout=(min(CONNECT_S, policy.call_s), policy.call_s),
             )  # fmt: skip
             if response.status_code >= 300:
-                raise to_error(response_error(response), action, project=self.project, now=self.now())
+                raise to_error(response_error(response), action, project=self.project)
             return _json_of(response, action) if as_json else response
 
         return self.tried(once, action=action, policy=policy)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -170,16 +170,12 @@ def _by_code(details: ErrorDetails) -> Rule | None:
     return found[0] if found else None
 
 
-def to_error(
-    details: ErrorDetails, action: str, *, project: str = "", place: str = "", now: float | None = None
-) -> GputrainError:
+def to_error(details: ErrorDetails, action: str, *, project: str = "", place: str = "") -> GputrainError:
     """The error for what Google reported, with Google's words as its ``why`` and the payload as its ``raw``.
 
     Args:
         action: what was being done, in a few words: ``"create the job"``.
         project, place: used where Google names none.
-        now: seconds since 1970. Google's limits per minute refill at the full minute of its clock. Source:
-            Compute Engine's pages, read 2026-11-20.
     """
     rule = classify(details)
     if rule is None:
@@ -195,8 +191,6 @@ def to_error(
     found = rule.search(details) or {}
     facts = {**rule.facts, "scope": rule.scope, "try_elsewhere": rule.try_elsewhere}
     facts |= _facts(rule, details, found)
-    if rule.name == "rate" and now is not None:
-        facts["refills_in_s"] = 60.0 - now % 60.0
     why, note = details.message or f"Google said {details.status or 'nothing'} and gave no reason", ""
     zones, quota = facts.get("zones_available"), details.quota
     if zones:
@@ -234,12 +228,10 @@ def most_severe(errors: Iterable[GputrainError]) -> GputrainError | None:
 
 
 @contextmanager
-def google_errors(
-    action: str, *, project: str = "", place: str = "", now: Callable[[], float] | None = None
-) -> Iterator[None]:
+def google_errors(action: str, *, project: str = "", place: str = "") -> Iterator[None]:
     """Let what Google's libraries raise inside come out as gputrain's errors, the cause kept.
 
-    Arguments as of `to_error`, ``now`` as a clock.
+    Arguments as of `to_error`.
 
     Raises:
         AccessError, RequestError, CapacityError, TransientError, ProviderError: as Google reported.
@@ -263,9 +255,7 @@ def google_errors(
             ) from cause
         if isinstance(error, OSError) and not isinstance(error, RequestException):
             raise
-        raise to_error(
-            details_of(error), action, project=project, place=place, now=now() if now else None
-        ) from cause
+        raise to_error(details_of(error), action, project=project, place=place) from cause
 
 
 def details_of(error: Exception) -> ErrorDetails:

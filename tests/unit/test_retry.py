@@ -60,9 +60,3 @@ def test_a_wait_longer_than_the_budget_is_not_begun():
             failing(1, TransientError("busy", retry_after_s=90)), policy=Policy(budget_s=60), **clock.kit()
         )
     assert clock.slept == []
-
-
-def test_a_limit_that_refills_in_time_is_waited_for():
-    clock = Clock()
-    assert retried(failing(2, TransientError("spent", refills_in_s=40.0)), **clock.kit()) == "done"
-    assert clock.slept == [41.0, 41.0]

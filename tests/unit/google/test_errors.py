@@ -86,13 +86,6 @@ def test_a_quota_of_all_regions_reaches_as_far_whatever_else_is_told_of_it(said,
     assert to_error(details, "create the VM").scope is scope
 
 
-@pytest.mark.parametrize("reason", ["rateLimitExceeded", "userRateLimitExceeded"])
-def test_a_limit_per_minute_refills_with_googles_minute(reason):
-    details = ErrorDetails(status=403, codes=frozenset({reason}), message="Rate Limit Exceeded")
-    assert to_error(details, "look", now=130.0).refills_in_s == 50.0
-    assert to_error(details, "look").refills_in_s is None
-
-
 BY_STATUS = {
     "call": {
         401: "credentials_refused", 403: "permission", 404: "missing", 409: "name_taken", 410: "missing", 412: "changed",

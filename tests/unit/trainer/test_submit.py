@@ -48,13 +48,6 @@ def looked_after(job):
     return job.supervise()
 
 
-def test_a_limit_that_refills_is_waited_for(world, submit):
-    later, place = TransientError("too fast", refills_in_s=60.0), Place("compute", world)
-    place.answers = [later] * 3
-    assert submit(place).place == "east-a"
-    assert world.slept == [60.0] * 3
-
-
 def test_a_submit_is_two_writes(world, submit, monkeypatch):
     writes, swap = [], Records.swap
     monkeypatch.setattr(Records, "swap", lambda *words: writes.append(words[1]) or swap(*words))
