@@ -233,15 +233,13 @@ def _check(call: Call, asked: dict[str, Any]) -> None:
         raise ApiError(501, "The emulator builds from a storageSource only.")
     others = [step.get("name") for step in asked["steps"] if step.get("name") != DOCKER]
     if others or any(step.get("args", [])[:1] != ["build"] for step in asked["steps"]):
-        raise ApiError(
-            501, f"The emulator runs `docker build` of {DOCKER} only, not {others or asked['steps']}."
-        )
+        sentence = f"The emulator runs `docker build` of {DOCKER} only, not {others or asked['steps']}."
+        raise ApiError(501, sentence)
     if asked.get("serviceAccount") and not asked.get("logsBucket"):
         logging = asked.get("options", {}).get("logging")
         if logging not in ("CLOUD_LOGGING_ONLY", "NONE"):
-            raise ApiError(
-                400, "if 'build.service_account' is specified, the build must specify a logs bucket"
-            )
+            sentence = "if 'build.service_account' is specified, the build must specify a logs bucket"
+            raise ApiError(400, sentence)
     for image in asked.get("images", ()):
         found = IMAGE.fullmatch(image)
         if found is None or call.world.find_project(found[2]) is None:

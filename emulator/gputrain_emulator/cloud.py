@@ -263,7 +263,7 @@ class Cloud:
     def serial(self, instance: str, text: str) -> None:
         """The guest writes to its serial port."""
         with self.world.lock:
-            self.compute.append_serial(self.compute.find_vm(instance), text)
+            self.compute.find_vm(instance).serial.append(text)
 
     def fail(
         self,

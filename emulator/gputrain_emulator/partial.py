@@ -68,11 +68,8 @@ def render(reply: Reply, query: Mapping[str, list[str]], message: str = "") -> R
     if not isinstance(reply.body, dict):
         return reply
     document: Any = reply.body
-    if (
-        message
-        and reply.status < 300
-        and "enum-encoding=int" in query.get("$alt", query.get("alt", [""]))[-1]
-    ):
+    alt = query.get("$alt", query.get("alt", [""]))[-1]
+    if message and reply.status < 300 and "enum-encoding=int" in alt:
         document = _numbered(messages.message(message), document)
     masks = query.get("fields") or query.get("$fields")
     if masks and reply.status < 300 and masks[-1] not in ("", "*"):

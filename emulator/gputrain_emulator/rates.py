@@ -68,11 +68,8 @@ class Rates:
 def _rate_limited(service: str, metric: str, number: str) -> ApiError:
     """Compute Engine's 403 for a spent minute, or One Platform's 429."""
     is_compute = service == "compute"
-    what, limit = (
-        ("Queries", "Queries per minute")
-        if is_compute
-        else (f"{service}.googleapis.com/{metric}", "requests per minute")
-    )
+    what = "Queries" if is_compute else f"{service}.googleapis.com/{metric}"
+    limit = "Queries per minute" if is_compute else "requests per minute"
     message = (
         f"Quota exceeded for quota metric '{what}' and limit '{limit}' of service "
         f"'{service}.googleapis.com' for consumer 'project_number:{number}'."

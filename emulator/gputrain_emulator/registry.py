@@ -155,9 +155,8 @@ def create(call: Call) -> dict[str, Any]:
     if not re.fullmatch(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", repository):
         raise bad_request([("repository_id", f"Invalid repository id {repository!r}.")])
     if asked.get("format") != "DOCKER":
-        raise ApiError(
-            501, f"The emulator keeps repositories of the format DOCKER, not {asked.get('format')}."
-        )
+        sentence = f"The emulator keeps repositories of the format DOCKER, not {asked.get('format')}."
+        raise ApiError(501, sentence)
     name = f"projects/{call.owner.id}/locations/{call.params['location']}/repositories/{repository}"
     parts = call.world.part(Repositories)
     if parts.find(call.owner.id, call.params["location"], repository) is not None:

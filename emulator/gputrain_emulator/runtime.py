@@ -10,7 +10,7 @@ class Runtime:
 
     Live mode derives from it. It is told by the services what happens to their guests, under the world's
     lock, so it must not block. ``vm`` is a ``compute.state.Vm``; ``job`` is the Vertex part's job. A runtime
-    answers by ``Compute.append_serial``, ``lifecycle.guest_terminated`` and ``Vm.halted``.
+    answers by ``Vm.serial``, ``lifecycle.guest_terminated`` and ``Vm.halted``.
     """
 
     is_real = False

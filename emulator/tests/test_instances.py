@@ -83,10 +83,7 @@ def test_labels_change_only_for_whoever_read_the_present_ones(clients: Clients) 
     fingerprint = clients.get().label_fingerprint
     clients.wait(label(fingerprint))
     assert clients.get().labels == {"a": "1"}
-    with pytest.raises(
-        exceptions.PreconditionFailed,
-        match="Labels fingerprint either invalid or resource labels have changed",
-    ):
+    with pytest.raises(exceptions.PreconditionFailed, match="Labels fingerprint either invalid"):
         label(fingerprint)
 
 
@@ -101,6 +98,16 @@ def test_metadata_changes_only_for_whoever_read_the_present_one(clients: Clients
     assert clients.get().metadata.items[0].value == "v"
     with pytest.raises(exceptions.PreconditionFailed, match="metadata fingerprint"):
         clients.instances.set_metadata_unary(**change)
+
+
+def test_tags_change_only_for_whoever_read_the_present_ones(clients: Clients) -> None:
+    clients.run(cpu_vm())
+    wanted = compute_v1.Tags(fingerprint=clients.get().tags.fingerprint, items=["a"])
+    change = {"project": P, "zone": ZONE, "instance": "vm-1", "tags_resource": wanted}
+    clients.wait(clients.instances.set_tags_unary(**change))
+    assert list(clients.get().tags.items) == ["a"]
+    with pytest.raises(exceptions.PreconditionFailed, match="tags fingerprint"):
+        clients.instances.set_tags_unary(**change)
 
 
 def test_the_serial_port_is_a_ring_of_one_mib_with_a_cursor(cloud: Cloud, clients: Clients) -> None:
@@ -155,10 +162,8 @@ def test_lists_lag_behind_creation_and_deletion_when_told_to(cloud: Cloud, clien
 def test_permissions_are_those_of_the_caller(cloud: Cloud) -> None:
     reader = cloud.caller("reader@example.com", ["compute.instances.get"])
     clients = Clients(cloud, cloud.credentials_of(reader))
-    with pytest.raises(
-        exceptions.Forbidden,
-        match=f"Required 'compute.instances.create' permission for '.*/zones/{ZONE}/instances/vm-1'",
-    ):
+    why = f"Required 'compute.instances.create' permission for '.*/zones/{ZONE}/instances/vm-1'"
+    with pytest.raises(exceptions.Forbidden, match=why):
         clients.insert(vm())
 
 

@@ -94,6 +94,7 @@ OTHERS = {
     "a quota of no region": ("PATCH", "/v1/projects/my-project/locations/global/quotaPreferences/q?allowMissing=true", {"service": "compute.googleapis.com", "quotaId": "CPUS-per-project-region", "quotaConfig": {"preferredValue": "100000"}, "dimensions": {"region": "us-nope"}, "contactEmail": "a@b.c"}, 400),
     "the images of Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images", None, 200),
     "an older Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images/family/debian-11", None, 200),
+    "a rule that is not there": ("DELETE", f"{COMPUTE}/global/firewalls/none", None, 404),
     "an object that is not there": ("GET", "/storage/v1/b/bucket/o/missing", None, 404),
     "a page of objects that is none": ("GET", "/storage/v1/b/bucket/o?pageToken=!!", None, 400),
     "a generation that is none": ("DELETE", "/storage/v1/b/bucket/o/a?ifGenerationMatch=x", None, 400),

@@ -187,7 +187,7 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], attached: list[
     compute = call.world.part(Compute)
     region = facts.region_of(vm.zone)
     metadata = {"kind": "compute#metadata", **properties.get("metadata", {})}
-    labels = dict(properties.get("labels", {}))
+    labels, tags = dict(properties.get("labels", {})), properties.get("tags", {})
     document = {
         **{
             key: value for key, value in properties.items() if key not in ("params", "sourceInstanceTemplate")
@@ -201,6 +201,7 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], attached: list[
         "machineType": link(f"{vm.scope}/machineTypes/{vm.machine.name}"),
         "labels": labels,
         "labelFingerprint": fingerprint(labels),
+        "tags": {**tags, "fingerprint": fingerprint(tags.get("items", []))},
         "metadata": {**metadata, "fingerprint": fingerprint(metadata.get("items", []))},
         "scheduling": checks.completed_scheduling(properties.get("scheduling", {}), bool(vm.gpus)),
         "disks": attached,

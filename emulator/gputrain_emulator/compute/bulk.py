@@ -74,11 +74,9 @@ def bulk_insert(call: Call) -> Operation:
 def _refuse_crowd(compute: Compute, call: Call) -> None:
     """403 when the project runs as many bulkInserts as it may."""
     root = f"projects/{call.owner.id}/"
-    kinds = (o for o in compute.operations.values() if not o.done and o.scope.startswith(root))
-    if (
-        sum(o.document["operationType"] == "bulkInsert" for o in kinds)
-        < compute.settings.concurrent_bulk_operations
-    ):
+    here = (o for o in compute.operations.values() if not o.done and o.scope.startswith(root))
+    running = sum(o.document["operationType"] == "bulkInsert" for o in here)
+    if running < compute.settings.concurrent_bulk_operations:
         return
     facts = {"containerType": "PROJECT", "containerId": call.owner.number, "location": "global"}
     reason = "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED"

@@ -191,7 +191,7 @@ def attachments(properties: Mapping[str, Any], at: str) -> None:
             raise ApiError.unimplemented(f"compute.instances.insert with {name}")
     if "terminationTime" in properties.get("scheduling", {}):
         raise ApiError.unimplemented("compute.instances.insert with scheduling.terminationTime")
-    _tags(properties.get("tags", {}).get("items", []), at)
+    tags(properties.get("tags", {}).get("items", []), at)
     _disks(properties.get("disks", []), at)
     for name, most in (
         ("guestAccelerators", 1), ("networkInterfaces", 10), ("resourcePolicies", 1), ("serviceAccounts", 1),
@@ -201,7 +201,7 @@ def attachments(properties: Mapping[str, Any], at: str) -> None:
             raise refusals.invalid(f"{at}.{name}", count, f"At most {most} may be given.")
 
 
-def _tags(items: list[str], at: str) -> None:
+def tags(items: list[str], at: str) -> None:
     if len(items) > MAX_TAGS:
         raise refusals.invalid(f"{at}.tags", len(items), f"At most {MAX_TAGS} tags may be given.")
     for index, tag in enumerate(items):

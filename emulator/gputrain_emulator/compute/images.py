@@ -26,10 +26,8 @@ def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
 
 def image(compute: Compute, url: str, project: str) -> dict[str, Any]:
     """The image that a disk's ``sourceImage`` means; raises ApiError 404."""
-    path = in_project(url, project)
-    path = re.sub(
-        r"/zones/[^/]+/imageFamilyViews/", "/global/images/family/", path
-    )  # as gcloud names a family
+    family = "/global/images/family/"  # which gcloud names as a view
+    path = re.sub(r"/zones/[^/]+/imageFamilyViews/", family, in_project(url, project))
     match = re.fullmatch(r"projects/([^/]+)/global/images/(family/)?([^/]+)", path)
     if match is None:
         raise refusals.invalid("resource.disks[0].initializeParams.sourceImage", url, "The URL is malformed.")

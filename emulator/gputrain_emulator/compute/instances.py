@@ -159,8 +159,7 @@ def set_labels(call: Call) -> Operation:
     """Other labels, by whoever has read the present ones."""
     vm, labels = find(call), dict(call.body.get("labels", {}))
     if call.body.get("labelFingerprint") != vm.resource["labelFingerprint"]:
-        sentence = "Labels fingerprint either invalid or resource labels have changed"
-        raise ApiError(412, sentence)
+        raise ApiError(412, "Labels fingerprint either invalid or resource labels have changed")
     checks.labels(labels, "resource.labels")
     vm.resource.update(labels=labels, labelFingerprint=fingerprint(labels))
     call.world.ledger.write("setLabels", vm.path, caller=call.caller.email)
@@ -172,13 +171,24 @@ def set_metadata(call: Call) -> Operation:
     """Other metadata, by whoever has read the present one."""
     vm, items = find(call), call.body.get("items", [])
     if call.body.get("fingerprint") != vm.resource["metadata"]["fingerprint"]:
-        sentence = "Supplied fingerprint does not match current metadata fingerprint."
-        raise ApiError(412, sentence)
+        raise ApiError(412, "Supplied fingerprint does not match current metadata fingerprint.")
     checks.metadata(call.body, "resource.metadata")
     vm.resource["metadata"] = {"kind": "compute#metadata", "fingerprint": fingerprint(items), "items": items}
     call.world.ledger.write("setMetadata", vm.path, caller=call.caller.email)
     call.world.runtime.metadata_changed(vm)
     return operations.carry_out(call, operations.begin_for(call, "setMetadata", vm.path, vm.id))
+
+
+@mutation("compute.instances.setTags")
+def set_tags(call: Call) -> Operation:
+    """Other network tags, by whoever has read the present ones."""
+    vm, items = find(call), call.body.get("items", [])
+    if call.body.get("fingerprint") != vm.resource["tags"]["fingerprint"]:
+        raise ApiError(412, "Supplied fingerprint does not match current tags fingerprint.")
+    checks.tags(items, "resource")
+    vm.resource["tags"] = {"items": items, "fingerprint": fingerprint(items)}
+    call.world.ledger.write("setTags", vm.path, caller=call.caller.email)
+    return operations.carry_out(call, operations.begin_for(call, "setTags", vm.path, vm.id))
 
 
 @COMPUTE.method("compute.instances.getSerialPortOutput", pool="compute.serial_reads")

@@ -341,4 +341,4 @@ def _usual_rules(call: Call) -> list[Json]:
     ]  # fmt: skip
 
 
-documents.register("firewalls", "firewall", "firewall", deletes=False, usual=_usual_rules)
+documents.register("firewalls", "firewall", "firewall", usual=_usual_rules)

@@ -66,10 +66,8 @@ def incompatible(*features: str) -> ApiError:
 
 
 def live_migration(name: str) -> ApiError:
-    return ApiError(
-        400,
-        f"Instance {name} creation failed: Instances with guest accelerators do not support live migration",
-    )
+    why = "Instances with guest accelerators do not support live migration"
+    return ApiError(400, f"Instance {name} creation failed: {why}")
 
 
 def in_use(resource: str, user: str) -> ApiError:
@@ -82,11 +80,9 @@ def permission(name: str, resource: str) -> ApiError:
 
 
 def act_as_denied(account: str, caller: str) -> ApiError:
-    return ApiError(
-        400,
-        f"The user does not have access to service account '{account}'.  User: '{caller}'.  Ask a "
-        "project owner to grant you the iam.serviceAccountUser role on the service account",
-    )
+    why = f"The user does not have access to service account '{account}'.  User: '{caller}'."
+    todo = "Ask a project owner to grant you the iam.serviceAccountUser role on the service account"
+    return ApiError(400, f"{why}  {todo}")
 
 
 def _quota_sentence(exceeded: Exceeded) -> str:

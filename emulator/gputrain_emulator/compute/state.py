@@ -83,7 +83,8 @@ class Serial:
     kept: bytearray = field(default_factory=bytearray)
     written: int = 0
 
-    def append(self, data: bytes) -> None:
+    def append(self, text: str | bytes) -> None:
+        data = text.encode() if isinstance(text, str) else text
         self.kept += data
         self.written += len(data)
         del self.kept[:-SERIAL_RING]
@@ -291,7 +292,3 @@ class Compute:
         now = self.world.clock.now()
         self.buried = [old for old in self.buried if (old.deleted_at or 0.0) > now - LONGEST_LAG_S]
         self.buried.append(vm)
-
-    def append_serial(self, vm: Vm, text: str | bytes) -> None:
-        """What the guest wrote to its serial port."""
-        vm.serial.append(text.encode() if isinstance(text, str) else text)

@@ -43,10 +43,9 @@ def insert_template(call: Call) -> Operation:
     checks.metadata(properties.get("metadata", {}), f"{AT}.metadata")
     checks.attachments(properties, AT)
     wanted = properties.get("scheduling", {})
-    if (
-        "maxRunDuration" in wanted or checks.model_of(wanted) != "FLEX_START"
-    ):  # a resize request brings its own
-        checks.run_limits(wanted, checks.model_of(wanted), f"{AT}.scheduling")
+    model = checks.model_of(wanted)
+    if "maxRunDuration" in wanted or model != "FLEX_START":  # a resize request brings its own
+        checks.run_limits(wanted, model, f"{AT}.scheduling")
     for accelerator in properties.get("guestAccelerators", []):
         if not accelerator.get("acceleratorType") or int(accelerator.get("acceleratorCount", 0)) < 1:
             raise refusals.invalid(

@@ -85,7 +85,7 @@ class LiveMode(Runtime):
     def boot(self, vm: Vm) -> None:
         if self._refusal is not None:
             note = f"gputrain emulator: the startup script was not run: {self._refusal}\r\n"
-            self._compute.append_serial(vm, note)
+            vm.serial.append(note)
         elif not self._is_closed:
             if vm.key not in self.vms:
                 self.vms[vm.key] = self._new_vm(vm)

@@ -171,7 +171,7 @@ class LiveVm(ABC):
 
     def _print(self, data: bytes | str) -> None:
         with self.compute.world.lock:
-            self.compute.append_serial(self.vm, data)
+            self.vm.serial.append(data)
             self.compute.world.clock.changed()
 
     def _tree(self) -> Mapping[str, Any]:

@@ -225,6 +225,15 @@ def copy(call: Call) -> Answer:
     return object_resource(_copied(call), call.base_url)
 
 
+@SERVICE.method("storage.objects.move")
+def move(call: Call) -> Answer:
+    """To another name in its bucket."""
+    moved, source = _copied(call), call.params["sourceObject"]
+    if source != moved.name:
+        objects_of(call).delete(moved.bucket, source)
+    return object_resource(moved, call.base_url)
+
+
 def objects_of(call: Call) -> Objects:
     """The objects of the call's world."""
     return call.world.part(Storage).objects
@@ -274,7 +283,7 @@ def _copied(call: Call) -> Stored:
     check(call)
     may(call, "storage.objects.get")
     source = objects_of(call).get(
-        call.params["sourceBucket"],
+        call.params.get("sourceBucket") or call.params["bucket"],
         call.params["sourceObject"],
         generation=number(call.query, "sourceGeneration"),
     )
@@ -288,7 +297,8 @@ def _copied(call: Call) -> Stored:
 
 
 def _destination(call: Call) -> tuple[str, str]:
-    bucket, name = call.params["destinationBucket"], call.params["destinationObject"]
+    bucket = call.params.get("destinationBucket") or call.params["bucket"]
+    name = call.params["destinationObject"]
     may_replace(call, bucket, name)
     return bucket, name
 

@@ -99,11 +99,8 @@ def _check_machine(machine: Json, region: str) -> None:
     if not allowed or row is None or region not in row.regions:
         raise ApiError(400, f'Accelerator "{wanted}" is not supported for machine type "{kind}".')
     if count not in allowed or not name:
-        raise ApiError(
-            400,
-            f'The accelerator count "{count}" is not allowed. The allowed numbers of accelerator '
-            f'"{wanted}" to use with machine type "{kind}" are: {list(allowed)}.',
-        )
+        which = f'The allowed numbers of accelerator "{wanted}" to use with machine type "{kind}"'
+        raise ApiError(400, f'The accelerator count "{count}" is not allowed. {which} are: {list(allowed)}.')
 
 
 def _check_strategy(machine: Json, chosen: str) -> None:
