@@ -432,18 +432,10 @@ def missed(folder: str, traceback: str) -> str:
 
 
 def pack(
-    folder: str,
-    *,
-    made: Mapping[str, bytes] = MappingProxyType({}),
-    first: Mapping[str, bytes] = MappingProxyType({}),
-    docker: DockerIgnore = ALL,
+    folder: str, *, made: Mapping[str, bytes] = MappingProxyType({}), docker: DockerIgnore = ALL
 ) -> Archive:
-    """Pack what of a folder travels, and files that are `made`; times, owners and the order of the disk leave
-    no trace. Raises SpecError as `survey` and `check`.
-
-    Args:
-        made, first: content by path; they win over the folder's files. Those that come `first` are
-            compressed once a process.
+    """Pack what of a folder travels, and first of all files that are `made`, which win; times, owners and the
+    order of the disk leave no trace. Raises SpecError as `survey` and `check`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as empty:
@@ -452,15 +444,15 @@ def pack(
     """
     found = {one.path: one.full for one in (check(survey(folder, docker)).files if folder else ())}
     buffer = io.BytesIO()
-    for path, content in first.items():
+    for path, content in sorted(made.items()):
         buffer.write(_member(path, content))
     with (
         reading(folder),
         gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for path in sorted({*found, *made} - first.keys()):
-            content, is_executable = (made[path], False) if path in made else _read(found[path])
+        for path in sorted(found.keys() - made.keys()):
+            content, is_executable = _read(found[path])
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), 0o755 if is_executable else 0o644
             tar.addfile(entry, io.BytesIO(content))
@@ -468,9 +460,9 @@ def pack(
     return Archive(data=data, sha256=hashlib.sha256(data).hexdigest())
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=4)
 def _member(path: str, content: bytes) -> bytes:
-    """A file of a tarball as a member of a gzip file, which others follow."""
+    """A file of a tarball as a member of a gzip file, which others follow: the agent is compressed once."""
     entry = tarfile.TarInfo(path)
     entry.size = len(content)
     return gzip.compress(entry.tobuf() + content + bytes(-len(content) % tarfile.BLOCKSIZE), mtime=0)

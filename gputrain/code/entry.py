@@ -65,7 +65,7 @@ class CodeSource:
         from gputrain.runtime import zipapp
 
         made = {name: text.encode() for name, text in self.made_files.items()}
-        return pack(self.folder, made=made, first={".gputrain/agent.pyz": zipapp.build()})
+        return pack(self.folder, made={**made, ".gputrain/agent.pyz": zipapp.build()})
 
 
 @attrs.frozen(kw_only=True)

@@ -50,7 +50,7 @@ def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
 
 
 def test_the_zipapp_stays_small(pyz):
-    assert len(pack("", first={".gputrain/agent.pyz": pyz.read_bytes()}).data) < 76_000
+    assert len(pack("", made={".gputrain/agent.pyz": pyz.read_bytes()}).data) < 76_000
 
 
 def test_what_travels_is_what_lies_here(pyz):

@@ -65,7 +65,7 @@ def test_what_is_packed_is_what_was_there(tmp_path_factory, files):
 def test_a_program_stays_a_program_and_files_we_make_win(tmp_path):
     write(tmp_path, {"run.sh": "#!/bin/sh", "train.py": "1"})
     (tmp_path / "run.sh").chmod(0o700)
-    packed = pack(str(tmp_path), made={"train.py": b"2"}, first={".gputrain/agent.pyz": b"zip"})
+    packed = pack(str(tmp_path), made={"train.py": b"2", ".gputrain/agent.pyz": b"zip"})
     with tarfile.open(fileobj=io.BytesIO(packed.data)) as tar:
         modes = {one.name: one.mode for one in tar}
     assert modes == {"run.sh": 0o755, "train.py": 0o644, ".gputrain/agent.pyz": 0o644}
