@@ -4,13 +4,10 @@ import contextlib
 import os
 import re
 import signal
-import sys
 
 from gputrain import Local
 from tests.road import Road
-
-SEEING = getattr(sys, "seeing", contextlib.nullcontext)
-"""Lets a test look into /proc in the interpreter of `tests.soak.portable`, where nobody else can."""
+from tests.support import processes
 
 
 class Processes(Road):
@@ -21,21 +18,12 @@ class Processes(Road):
         super().__init__()
 
     def living(self):
-        with SEEING():
-            return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_ours(pid)]
+        own, ours = os.getpid(), os.fsencode(self.root)
+        found = processes.living().items()
+        return [pid for pid, (words, environ) in found if pid != own and ours in b" ".join([environ, *words])]
 
     def begun(self):
         return len(self.trainer.jobs())
-
-    def _is_ours(self, pid):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline", "rb") as words:
-                seen = environ.read() + words.read()
-            with open(f"/proc/{pid}/stat") as stat:
-                is_dead = stat.read().rpartition(")")[2].split()[0] in "ZX"
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            return False
-        return not is_dead and pid != os.getpid() and os.fsencode(self.root) in seen
 
 
 class LocalRoad(Processes):

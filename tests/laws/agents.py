@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
+
+from tests.entrypoint.nodes import Cluster
 
 NODES, RANKS_PER_NODE = 2, 2
 
@@ -18,25 +18,13 @@ class Agents:
     def __init__(self, script: Path, *args: str, logs: Path, checkpoints: Path) -> None:
         self._logs = logs
         logs.mkdir(parents=True)
-        self._agents = [
-            subprocess.Popen(
-                [sys.executable, "-m", "gputrain.entrypoint", "--", str(script), *args],
-                env={
-                    **os.environ,
-                    "OMP_NUM_THREADS": "1",
-                    "GPUTRAIN_NUM_NODES": str(NODES),
-                    "GPUTRAIN_NPROC_PER_NODE": str(RANKS_PER_NODE),
-                    "GPUTRAIN_NODE_RANK": str(node),
-                    "GPUTRAIN_RUN_DIR": str(logs / "run"),
-                    "GPUTRAIN_LOCAL_ADDR": "127.0.0.1",
-                    "GPUTRAIN_CHECKPOINT_DIR": str(checkpoints),
-                    "GPUTRAIN_LOG_DIR": str(logs),
-                },
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            for node in range(NODES)
-        ]
+        env = {
+            "OMP_NUM_THREADS": "1",
+            "GPUTRAIN_CHECKPOINT_DIR": str(checkpoints),
+            "GPUTRAIN_LOG_DIR": str(logs),
+        }
+        nodes = Cluster(logs).start_all(script, *args, nodes=NODES, nproc=RANKS_PER_NODE, env=env)
+        self._agents = [node.process for node in nodes]
 
     def signal(self, rank: int, number: signal.Signals) -> None:
         """SIGTERM goes to the agent of the rank's node, as platforms do; SIGKILL to the rank itself."""

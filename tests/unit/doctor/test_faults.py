@@ -172,11 +172,6 @@ def test_a_boot_image_that_is_gone_or_of_another_cpu_is_a_fault(cloud, doctor, c
     assert checks.faults[0].why == "it is for arm64, and g2-standard-4 is x86_64"
 
 
-def test_a_gpu_that_no_boot_image_drives_is_a_fault_of_the_spec(doctor, code):
-    checks = doctor("compute", spec={"entry": code, "gpu": "V100:1"})
-    assert any("no boot image is known for it" in fault.why for fault in checks.faults)
-
-
 @BOTH
 @each(
     ("tag", "platforms", "why"),

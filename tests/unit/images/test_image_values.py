@@ -65,13 +65,6 @@ def test_content_names_a_recipe_and_nothing_else_does(context):
     assert recipe(Image(dockerfile=context / "Dockerfile")).tag != first.tag
 
 
-def test_a_tag_tells_the_cuda_of_the_last_stage(context):
-    (context / "Dockerfile").write_text(
-        "FROM --platform=linux/amd64 nvidia/cuda:12.8.1-runtime AS run\nFROM gcc:14 AS make\nfrom run\n"
-    )
-    assert recipe(Image(dockerfile=context / "Dockerfile")).tag.endswith("-cuda-12.8.1-runtime")
-
-
 @each(
     ("text", "ends"),
     [

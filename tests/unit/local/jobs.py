@@ -1,6 +1,5 @@
 """Jobs of one folder, launched and looked after as a trainer does it, by a record and its attempts."""
 
-import contextlib
 import os
 import secrets
 import signal
@@ -16,9 +15,7 @@ from gputrain.orchestration.look import look
 from gputrain.orchestration.options import draw
 from tests.patience import PATIENCE_S, until
 from tests.support.attempts import Process
-
-SEEING = getattr(sys, "seeing", contextlib.nullcontext)
-"""Lets a test look into /proc in the interpreter of `tests.soak.portable`, where nobody else can."""
+from tests.support.processes import living
 
 
 class Impatient(Local):
@@ -98,11 +95,9 @@ class Jobs(Process):
     def processes(self, record):
         """The processes of a job that live, by pid: its supervisor, agents, ranks and what those started."""
         folder = str(self.root / record.job_id).encode()
-        with SEEING():
-            found = {pid: _seen(pid) for pid in filter(str.isdigit, os.listdir("/proc"))}
         return {
-            int(pid): b" ".join(words).decode(errors="replace")
-            for pid, (words, environ) in found.items()
+            pid: b" ".join(words).decode(errors="replace")
+            for pid, (words, environ) in living().items()
             if f"GPUTRAIN_JOB_ID={record.job_id}".encode() in environ
             or any(one.startswith(folder) for one in words)
         }
@@ -121,17 +116,3 @@ class Jobs(Process):
         """Whether all processes of a job are gone, or go within so long."""
         until(lambda: not self.processes(record), seconds=within_s, shown=lambda: self.processes(record))
         return True
-
-
-def _seen(pid):
-    """The command line and the environment of a process; neither of one that has ended."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environ = file.read()
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")
-        with open(f"/proc/{pid}/stat") as file:
-            is_dead = file.read().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return [], b""
-    return ([], b"") if is_dead else (words, environ)

@@ -173,17 +173,6 @@ def test_a_restart_that_finds_no_room_waits_for_its_rounds(world, submit):
     assert job.attempt == 1
 
 
-@each("seen", [NO_ROOM, NO_QUOTA])
-def test_a_job_whose_place_has_no_machines_after_all_is_asked_of_the_next(world, submit, seen):
-    place = Place("compute", world)
-    job = submit(place, idempotency_key=seen.cause.kind)
-    place.seen = seen
-    job.refresh()
-    assert (job.state, len(place.asked)) == (State.QUEUED, 1)  # a look asks for nothing
-    assert job.supervise()
-    assert (place.asked, job.place, job.attempt) == (["east-a", "west-b"], "west-b", 0)
-
-
 @each(
     ("seen", "state"),
     [
@@ -199,18 +188,6 @@ def test_an_end_that_is_one_stays_so(world, submit, seen, state):
     assert not looked_after(job)
     assert (job.state, len(place.asked), place.made) == (state, 1, {})
     assert world.trainer(place).attach(job.uri).state is state
-
-
-def test_a_backend_that_is_set_otherwise_watches_and_says_so(world, submit, caplog):
-    place = Place("compute", world)
-    place.settings = {"network": "a", "zone": "z"}
-    job = submit(place)
-    place.seen = NO_ROOM
-    place.settings = {"network": "b", "zone": "z"}
-    assert not looked_after(job)
-    assert f"{JOB} can be launched again by a compute backend with network='a' (here 'b')" in caplog.text
-    place.settings = {"network": "a", "zone": "z"}
-    assert looked_after(world.trainer(place).attach(job.uri))
 
 
 def test_a_stranger_launches_the_code_that_was_submitted_or_says_that_it_has_none(world, submit, caplog):

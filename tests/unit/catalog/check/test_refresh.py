@@ -1,6 +1,5 @@
 """From an emulated cloud's lists to a file that new processes answer from, and back by removing it."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -165,28 +164,3 @@ def test_an_empty_list_does_not_empty_the_catalog(cloud, folder, method, empty, 
     with pytest.raises(ProviderError, match=why):
         refresh(access(cloud), folder=folder)
     assert not os.path.exists(folder)
-
-
-def command(cloud, tmp_path, *options, **env):
-    env = {
-        **os.environ, "GPUTRAIN_CATALOG": str(tmp_path / "catalog"),
-        "GOOGLE_CLOUD_PROJECT": cloud.project, **env,
-    }  # fmt: skip
-    words = [sys.executable, "-m", "gputrain.catalog.refresh", *options]
-    return subprocess.run(words, env=env, capture_output=True, text=True)
-
-
-def test_the_command_tells_every_change_as_json_and_writes_nothing_on_a_dry_run(cloud, tmp_path):
-    result = command(cloud, tmp_path, "--endpoint", cloud.endpoints.compute, "--dry-run", "--json")
-    document = json.loads(result.stdout)
-    assert document["is_written"] is False
-    assert {"kind", "of", "region", "provisioning_model", "before", "now", "percent"} == set(
-        document["changes"][0]
-    )
-    assert not (tmp_path / "catalog").exists()
-
-
-def test_the_command_takes_no_credentials_to_an_address_that_is_not_of_this_machine(cloud, tmp_path):
-    result = command(cloud, tmp_path, "--endpoint", "http://example.com")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "an emulator on this machine" in result.stderr

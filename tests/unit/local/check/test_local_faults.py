@@ -14,8 +14,8 @@ from gputrain.errors import SpecError
 from gputrain.lifecycle import State
 from gputrain.orchestration.look import cancel
 from tests.patience import until
+from tests.support.processes import living
 from tests.unit.local.conftest import WAITS
-from tests.unit.local.jobs import SEEING
 
 DEAF = """
 import signal, subprocess, sys, time
@@ -64,10 +64,10 @@ def test_a_lost_agent_fails_the_job_and_names_its_node(jobs, waits):
 
 
 def _agent_of_node(jobs, record, node_rank):
+    environments = {pid: environ for pid, (_, environ) in living().items()}
     for pid, line in jobs.processes(record).items():
-        with SEEING(), open(f"/proc/{pid}/environ", "rb") as file:
-            if AGENT in line and f"GPUTRAIN_NODE_RANK={node_rank}\0".encode() in file.read():
-                return pid
+        if AGENT in line and f"GPUTRAIN_NODE_RANK={node_rank}\0".encode() in environments.get(pid, b""):
+            return pid
     raise AssertionError(jobs.processes(record))
 
 
