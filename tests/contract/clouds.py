@@ -62,15 +62,6 @@ class CloudRoad(Road):
     def begun(self):
         return len(self.cloud.ledger.meters)
 
-    def forget(self, job):
-        self.cloud.storage.objects.delete("my-bucket", f"records/{job.id}.json")
-
-    def read(self, beginning, end):
-        """The texts of the objects in the bucket whose names begin and end so."""
-        objects = self.cloud.storage.objects.walk("my-bucket")
-        found = [one for one in objects if one.name.startswith(beginning) and one.name.endswith(end)]
-        return [one.content.read().decode() for one in found]
-
 
 class ComputeRoad(CloudRoad):
     """Virtual machines of one region."""
@@ -93,7 +84,7 @@ class ComputeRoad(CloudRoad):
         self.cloud.compute.settings.provision_s = 3.0
 
     def abandon(self, job):
-        self.forget(job)
+        self.cloud.storage.objects.delete("my-bucket", f"records/{job.id}.json")
 
 
 class VertexRoad(CloudRoad):

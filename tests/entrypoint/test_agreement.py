@@ -47,12 +47,6 @@ def test_a_rank_that_left_is_blamed_where_only_symptoms_are_and_it_left_about_th
     assert concluded(result(symptom), result(left(12.9)))["cause"]["message"] == SYMPTOM
 
 
-def test_a_broken_gpu_comes_before_what_ranks_say_of_it():
-    fault = {"at": 10.0, "cause": node_cause(contract.GPU_FAULT, 1, "", "GPU 3 fell off the bus")}
-    found = concluded(result(end(9.0)), result(fault))
-    assert (found["cause"]["kind"], found["exit_code"]) == (contract.GPU_FAULT, contract.NODE_LOST)
-
-
 def test_after_a_stop_the_signal_and_a_peers_end_are_no_failures():
     ends = [
         end(10.5, contract.STOP_IGNORED, "it saved nothing", "SIGTERM", code=143),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gputrain import catalog
-from gputrain.catalog import ProvisioningModel, Service, Shape, Stage, attachments, load
+from gputrain.catalog import ProvisioningModel, Service, Shape, attachments, load
 from gputrain.catalog.load import rows
 from gputrain.errors import NoFitError
 from tests.each import each
@@ -149,8 +149,3 @@ def test_an_attached_gpu_stays_within_the_limits_of_its_host(shape):
     for limit in limits:
         assert shape.machine.vcpus <= limit.max_vcpus
         assert shape.machine.memory_gib <= limit.max_memory_gib
-
-
-def test_a_gone_gpu_has_no_shape_and_every_other_has_one():
-    shaped = {shape.gpu.kind for shape in catalog.shapes()}
-    assert shaped == {gpu.kind for gpu in catalog.gpus() if gpu.lifecycle.stage is not Stage.GONE}

@@ -78,13 +78,6 @@ def test_a_state_is_its_text():
     assert json.dumps(State.RUNNING) == '"running"'
 
 
-def test_a_job_in_the_usual_folder_has_a_short_name(failed, tmp_path):
-    assert failed.uri == f"gputrain://local/{failed.id}"
-    other = Trainer(Local(gpus=0, root=tmp_path / "jobs")).submit(["/bin/true"])
-    assert str(tmp_path.name) in other.uri
-    assert gputrain.attach(other.uri).wait() is State.SUCCEEDED
-
-
 def test_jobs_are_found_by_state_labels_and_time(failed):
     trainer = Trainer(Local(gpus=0))
     other = trainer.submit(["/bin/true"], labels={"team": "vision", "kind": "test"})

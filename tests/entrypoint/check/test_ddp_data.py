@@ -62,16 +62,6 @@ def test_an_epoch_taken_up_in_the_middle_is_the_rest_of_it(start: int, epoch: in
     assert list(sampler) == whole  # the next iteration is a whole epoch again
 
 
-def test_every_epoch_has_an_order_of_its_own_and_the_same_each_time() -> None:
-    def order(epoch: int) -> list[int]:
-        sampler = ResumableSampler(50, seed=1)
-        sampler.set_epoch(epoch)
-        return list(sampler)
-
-    assert order(0) == order(0)
-    assert order(0) != order(1)
-
-
 def test_a_dataset_smaller_than_the_world_is_refused_with_drop_last() -> None:
     with pytest.raises(SessionError, match="3 items is too small for 4 ranks"):
         ResumableSampler(3, world_size=4, drop_last=True)

@@ -90,13 +90,6 @@ def test_with_stop_every_a_stop_waits_for_a_step_that_counts(tmp_path: Path) -> 
     assert ddp.Checkpoints(str(tmp_path)).latest() == 8
 
 
-def test_the_signal_handler_of_before_is_back_after_the_block() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with ddp.session(device="cpu"):
-        assert signal.getsignal(signal.SIGTERM) is not before
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
 def test_a_loop_of_your_own_resumes_saves_and_stops(tmp_path: Path) -> None:
     def body(steps: int, stop_at: int) -> int:
         with ddp.session(device="cpu", checkpoint_dir=str(tmp_path)) as s:

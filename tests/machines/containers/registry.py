@@ -71,15 +71,13 @@ class ArtifactRegistry:
     """What stands before the images of a project at Google: tokens, and the permission to read.
 
     It listens on port 80 of a loopback address, where Docker looks when it may speak without TLS; the name
-    of a Google registry in ``hosts`` leads there. While ``opens`` is cleared, nobody is answered.
+    of a Google registry in ``hosts`` leads there.
     """
 
     def __init__(self, cloud: Cloud, behind: str) -> None:
         self.cloud, self.behind = cloud, behind
         self.seen: list[tuple[str, str, int]] = []
         """Who asked for what, and the status of the answer."""
-        self.asked, self.opens = threading.Event(), threading.Event()
-        self.opens.set()
         door = self
 
         class Door(BaseHTTPRequestHandler):
@@ -98,13 +96,10 @@ class ArtifactRegistry:
         return str(self._server.server_address[0])
 
     def close(self) -> None:
-        self.opens.set()
         self._server.shutdown()
         self._server.server_close()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        self.asked.set()
-        self.opens.wait(PATIENCE_S)
         token = _token(request.headers.get("Authorization", ""))
         try:
             caller = self.cloud.world.callers.find(f"Bearer {token}") if token else None

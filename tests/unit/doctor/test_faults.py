@@ -41,13 +41,6 @@ def test_credentials_that_are_refused_are_the_one_fault(cloud, backend_of, kind)
     assert len(cloud.requests) == 1
 
 
-def test_no_credentials_at_all_are_told_as_such(backend_of, monkeypatch, tmp_path):
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "gone.json"))
-    checks = Trainer(backend_of("vertex", credentials=None)).doctor()
-    assert [fault.subject for fault in checks.faults] == ["credentials"]
-    assert "gone.json" in checks.faults[0].why
-
-
 @pytest.mark.parametrize(
     ("kind", "api"),
     [("vertex", "aiplatform"), ("vertex", "storage"), ("vertex", "logging"), ("compute", "compute")],

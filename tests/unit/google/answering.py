@@ -29,7 +29,6 @@ class Server:
     def __init__(self, answer):
         tokens = self.tokens = []
         requests = self.requests = []
-        connections = self.connections = set()
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -38,7 +37,6 @@ class Server:
             def answer(self):
                 tokens.append(self.headers.get("Authorization"))
                 requests.append(self.path)
-                connections.add(self.client_address)
                 length = int(self.headers.get("Content-Length", 0))
                 self.body = self.rfile.read(length)
                 status, body, headers = answer(self)

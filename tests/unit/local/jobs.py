@@ -9,7 +9,6 @@ import time
 import attrs
 
 from gputrain.backends.local import Local
-from gputrain.lifecycle import State
 from gputrain.orchestration.launcher import submit
 from gputrain.orchestration.look import look
 from gputrain.orchestration.options import draw
@@ -88,9 +87,6 @@ class Jobs(Process):
 
     def folder(self, record):
         return self.root / record.job_id / record.attempt.id
-
-    def runs(self, record):
-        return self.state(record) is State.RUNNING
 
     def processes(self, record):
         """The processes of a job that live, by pid: its supervisor, agents, ranks and what those started."""

@@ -1,13 +1,10 @@
 """The parts of a node's log in the bucket."""
 
-import os
-from types import SimpleNamespace
-
 import pytest
 
 from gputrain.runtime import contract
 from gputrain.runtime.cloud import Bucket
-from gputrain.runtime.reports import NodeLog, start
+from gputrain.runtime.reports import NodeLog
 from gputrain_emulator import faults
 
 
@@ -55,15 +52,3 @@ def test_what_could_not_be_sent_is_sent_later_and_once(bucket, cloud, tmp_path, 
     node.hear(b"two\n")
     node.send(bucket, "a/")
     assert parts(bucket) == {"0-000000000000000": b"one\ntwo\n"}
-
-
-def test_lines_are_taken_whole_also_the_last_one_without_an_end():
-    taken = []
-    supervisor = SimpleNamespace(start=lambda _words, _env, _folder, out: os.dup(out))
-    out, thread = start(supervisor, [], {}, "/", taken.append)
-    for piece in (b"on", b"e\ntwo\nthr", b"ee"):
-        os.write(out, piece)
-    os.close(out)
-    thread.join()
-    assert b"".join(taken) == b"one\ntwo\nthree\n"
-    assert all(one.endswith(b"\n") for one in taken)

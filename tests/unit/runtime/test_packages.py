@@ -31,13 +31,6 @@ def test_what_a_file_names_is_part_of_it(tmp_path, monkeypatch, line):
     assert inputs(["-r", "requirements.txt"]) != before
 
 
-def test_a_package_in_a_list_is_part_of_it_too(tmp_path):
-    wheel = tmp_path / "a-1-py3-none-any.whl"
-    before = inputs([str(wheel), "einops"])
-    wheel.write_bytes(b"x")
-    assert inputs([str(wheel), "einops"]) != before
-
-
 def test_the_cause_of_a_failed_build_is_told_with_its_requirement():
     said = """Collecting einops
 Processing ./ours

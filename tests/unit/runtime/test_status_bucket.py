@@ -2,14 +2,12 @@
 
 import json
 import time
-from types import SimpleNamespace
 
 import pytest
 
 from gputrain.runtime import reports
 from gputrain.runtime.cloud import CallFailed
 from gputrain.runtime.contract import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, SHUTDOWN
-from gputrain.runtime.vm import remove_silent
 from gputrain_emulator import faults
 from tests.patience import until
 from tests.support.records import OURS
@@ -69,15 +67,3 @@ def test_an_end_is_told_before_the_log_where_time_or_the_bucket_fails(node, monk
     assert names.index("status-0.json") == unanswered
     assert json.loads(node.read("status-0.json"))["why"] == why
     assert node.read(LOG).startswith(b"a line\n")
-
-
-def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):
-    node.board._job["names"] += ["b", "c"]
-    node.there.put(node.folder + "status-0.json", b"{}")
-    node.cloud.fail("compute.instances.delete", faults.server_error(403), times=1)
-    job = {"compute": node.cloud.endpoints.compute, "project": "my-project", "zone": "us-central1-a"}
-    remove_silent(SimpleNamespace(job=job, name="a", reports=node.board, log=node.log))
-    with open(node.log.path) as log:
-        told = log.read()
-    assert "b, which never said a word, may be left" in told
-    assert "c never said a word: it is deleted" in told  # Compute Engine says 404: another peer was first

@@ -20,7 +20,7 @@ from gputrain.orchestration.look import FRESH_S
 from gputrain.planning import Outcome
 from gputrain.trainer.planner import Code
 from tests.each import each
-from tests.unit.trainer.places import FULL, JOB, Place, Records
+from tests.unit.trainer.places import FULL, JOB, Place
 
 STOP = KeyboardInterrupt()
 
@@ -46,13 +46,6 @@ NO_ROOM, NO_QUOTA = ended(causes.STOCKOUT_REGION), ended(causes.QUOTA_REGION)
 def looked_after(job):
     job.refresh()
     return job.supervise()
-
-
-def test_a_submit_is_two_writes(world, submit, monkeypatch):
-    writes, swap = [], Records.swap
-    monkeypatch.setattr(Records, "swap", lambda *words: writes.append(words[1]) or swap(*words))
-    submit(Place("compute", world))
-    assert writes == [f"records/{JOB}.json"] * 2
 
 
 def test_no_place_is_asked_for_what_the_record_does_not_name(world, submit):
