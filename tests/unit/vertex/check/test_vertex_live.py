@@ -1,17 +1,13 @@
 """Real ranks behind the real wire: a Spot job that is taken back, and secrets."""
 
 import hashlib
-import time
-from dataclasses import replace
 
 import pytest
 
-from gputrain import JobFailedError, State, Trainer, VertexAI
+from gputrain import JobFailedError, State
 from gputrain.google.storage import BucketPrefix, upload
 from gputrain_emulator.iam import Accounts
-from gputrain_emulator.vertex import Vertex
-from tests.contract.clouds import live_cloud
-from tests.patience import PATIENCE_S
+from tests.contract.clouds import VertexRoad, live_cloud
 from tests.support.clouds import client
 
 WAIT_FOR_GO = """
@@ -30,62 +26,27 @@ print("done", flush=True)
 
 
 @pytest.fixture
-def cloud():
-    """A cloud of real ranks, whose machines take longer to come than a look at them."""
-    with live_cloud(allow_unconfined=True) as running:
-        running.vertex.settings = replace(
-            running.vertex.settings, provision_s=3.0, start_s=0.05, error_delay_s=1.0
-        )
-        yield running
-
-
-@pytest.fixture
-def script(tmp_path):
-    (tmp_path / "train.py").write_text(WAIT_FOR_GO)
-    return str(tmp_path / "train.py")
-
-
-def reach(cloud):
-    return {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
-
-
-def make(cloud):
-    return VertexAI(cloud.project, "us-central1", bucket="gs://my-bucket", **reach(cloud))
-
-
-def go(cloud):
-    """Let the ranks end."""
-    upload(client(cloud), BucketPrefix(name="my-bucket"), "go", b"go")
-
-
-def until(job, holds):
-    patience = time.monotonic() + PATIENCE_S
-    while not holds():
-        job.refresh()
-        job.supervise()
-        assert time.monotonic() < patience, job.state
-        time.sleep(0.2)
+def road():
+    with live_cloud(allow_unconfined=True) as cloud:
+        yield VertexRoad(cloud)
 
 
 def said(job, words):
     return [line for line in job.logs() if line.message.startswith(words)]
 
 
-def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, script):
-    job = Trainer(make(cloud)).submit(
-        script, gpu="L4:2", num_nodes=2, provisioning_model="spot", max_restarts=2
-    )
-    until(job, lambda: job.state is State.RUNNING and len(said(job, "rank")) == 4)
-    (theirs,) = cloud.world.part(Vertex).jobs.values()
-    cloud.world.part(Vertex).preempt(theirs)
-    until(job, lambda: job.state is State.INTERRUPTED)
-    go(cloud)
-    until(job, lambda: job.state.is_terminal)
-    assert job.state is State.SUCCEEDED
+def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(road, script):
+    fields = {"num_nodes": 2, "nproc_per_node": 2, **road.preemptible(), "max_restarts": 2}
+    job = road.submit(script(WAIT_FOR_GO), **fields)
+    road.until(job, lambda job: job.state is State.RUNNING and len(said(job, "rank")) == 4)
+    road.preempt(job)
+    road.until(job, lambda job: job.state is State.INTERRUPTED)
+    upload(client(road.cloud), BucketPrefix(name="my-bucket"), "go", b"go")
+    assert road.end(job) is State.SUCCEEDED
     assert len(said(job, "rank")) == 8
     assert len(said(job, "done")) == 4
     assert job.attempt == job.result().attempt == 1
-    assert Trainer(make(cloud)).attach(job.uri).result().attempt == 1, "its record tells another process"
+    assert road.fresh().attach(job.uri).result().attempt == 1, "its record tells another process"
 
 
 HASH = """
@@ -95,37 +56,26 @@ raise RuntimeError("it fails, so that all that is told of a failure is told")
 """
 
 
-def test_a_secret_is_read_in_the_container_and_seen_nowhere_else(cloud, tmp_path):
-    secret = "s3cret-of-the-project"
+def test_a_secret_is_read_in_the_container_and_seen_nowhere_else(road, script):
+    secret, cloud = "s3cret-of-the-project", road.cloud
     cloud.enable_api("secretmanager")
     cloud.world.part(Accounts).add_secret("wandb", secret.encode())
-    script = tmp_path / "train.py"
-    script.write_text(HASH)
     reference = f"secret://projects/{cloud.project}/secrets/wandb/versions/latest"
-    job = Trainer(make(cloud)).submit(str(script), gpu="L4:1", secrets={"KEY": reference})
+    job = road.submit(script(HASH), secrets={"KEY": reference})
     with pytest.raises(JobFailedError) as failed:
         job.result()
     (line,) = said(job, "hash")
     assert hashlib.sha256(secret.encode()).hexdigest() in line.message
-    (theirs,) = cloud.world.part(Vertex).jobs.values()
-    lines = [line.message for line in job.logs()]
-    shown = [
-        job,
-        job.table,
-        failed.value,
-        vars(failed.value),
-        theirs.document,
-        cloud.ledger,
-        lines,
-        cloud.requests,
-    ]
+    (theirs,) = cloud.vertex.jobs.values()
+    shown = [job, job.table, failed.value, vars(failed.value), theirs.document, cloud.ledger, road.text(job)]
+    shown.append(cloud.requests)
     assert not [one for one in shown if secret in repr(one) or secret in str(one)]
 
 
-def test_a_secret_that_is_not_there_is_named_and_nothing_runs(cloud, script):
-    cloud.enable_api("secretmanager")
-    reference = f"secret://projects/{cloud.project}/secrets/none/versions/1"
-    job = Trainer(make(cloud)).submit(script, gpu="L4:1", secrets={"KEY": reference})
+def test_a_secret_that_is_not_there_is_named_and_nothing_runs(road, script):
+    road.cloud.enable_api("secretmanager")
+    reference = f"secret://projects/{road.cloud.project}/secrets/none/versions/1"
+    job = road.submit(script(WAIT_FOR_GO), secrets={"KEY": reference})
     with pytest.raises(JobFailedError):
         job.result()
     assert any("secrets/none/versions/1:access" in line.message for line in job.logs())
