@@ -132,7 +132,7 @@ def test_what_only_several_fields_show_is_refused(fields, at):
 @each("field", ["output_dir", "checkpoint_dir"])
 @each(
     "below",
-    ["../up", "a/../../b", "./a", "/double", "a//b", "new\nline", "c\rd", "\x85", "d/" * 600, "é" * 400],
+    ["../up", "a/../../b", "./a", "/double", "a//b", "new\nline", "c\rd", "\x85"],
 )
 def test_a_place_whose_files_could_not_be_objects_is_refused(field, below):
     assert (
