@@ -175,7 +175,8 @@ def to_error(details: ErrorDetails, action: str, *, project: str = "", place: st
 
     Args:
         action: what was being done, in a few words: ``"create the job"``.
-        project, place: used where Google names none.
+        project: for the fix.
+        place: used where Google names none.
     """
     rule = classify(details)
     if rule is None:
@@ -200,7 +201,7 @@ def to_error(details: ErrorDetails, action: str, *, project: str = "", place: st
         if quota.future_limit is not None:
             note = f"a rise from {quota.limit:g} to {quota.future_limit:g} is under way"
     words = {
-        "project": project or _project(details),
+        "project": project,
         "account": found.get("account"),
         "change": _TABLE["constraint_fixes"].get(found.get("constraint"), "change what it names"),
     }
@@ -407,14 +408,6 @@ def _facts(rule: Rule, details: ErrorDetails, found: Mapping[str, str]) -> dict[
     is_wide = issubclass(rule.error, QuotaExceededError) and is_of_all_regions(metric)
     scope = {"scope": Scope.PROJECT} if is_wide else {}
     return scope | {name: value for name, value in facts.items() if hasattr(rule.error, name)}
-
-
-def _project(details: ErrorDetails) -> str:
-    """The project that Google names, by its number or its id."""
-    named = details.metadata.get("consumer", "").rpartition("/")[2]
-    form = r"\bprojects?[/ _](?:number:)?([a-z][a-z0-9-]{4,28}[a-z0-9]|\d{6,})\b"
-    found = re.search(form, details.message)
-    return named or (found[1] if found else "")
 
 
 def _evidence(errors: Any, details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

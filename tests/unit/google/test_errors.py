@@ -34,12 +34,6 @@ API = {"codes": frozenset({"accessNotConfigured"})}
 LACK = {"codes": frozenset({"insufficientCapacity"})}
 TOLD_BY = [
     (API, {"fix": "gcloud services enable API --project PROJECT; then wait a few minutes"}),
-    ({**API, "message": "... has not been used in project 123456 before"}, {"fix": "--project 123456;"}),
-    ({**API, "message": "... in projects/my-project."}, {"fix": "--project my-project;"}),
-    (
-        {**API, "message": "in project number:123456", "metadata": {"consumer": "projects/mine"}},
-        {"fix": "--project mine;"},
-    ),
     ({**API, "message": "see www.googleapis.com/apis/api/iam.googleapis.com/"}, {"api": "iam.googleapis.com"}),
     ({**API, "message": "iam.googleapis.com is off"}, {"api": "iam.googleapis.com"}),
     ({**API, "metadata": {"service": "iam.googleapis.com"}, "message": "x"}, {"api": "iam.googleapis.com"}),
