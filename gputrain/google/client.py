@@ -151,16 +151,15 @@ class GoogleClient:
         *,
         action: str,
         policy: Policy,
-        place: str = "",
         errors: Callable[..., AbstractContextManager[None]] = google_errors,
     ) -> T:
         """What a call of an official client returns, retried under a policy, its errors as gputrain's.
 
-        The client's own retries are to be off. ``action`` and ``place`` are for the error's text.
+        The client's own retries are to be off. ``action`` is for the error's text.
         """
 
         def once() -> T:
-            with errors(action, project=self.project, place=place):
+            with errors(action, project=self.project):
                 return call()
 
         unless = () if policy.repeats_unclear else (UnclearError,)

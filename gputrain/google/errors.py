@@ -170,13 +170,12 @@ def _by_code(details: ErrorDetails) -> Rule | None:
     return found[0] if found else None
 
 
-def to_error(details: ErrorDetails, action: str, *, project: str = "", place: str = "") -> GputrainError:
+def to_error(details: ErrorDetails, action: str, *, project: str = "") -> GputrainError:
     """The error for what Google reported, with Google's words as its ``why`` and the payload as its ``raw``.
 
     Args:
         action: what was being done, in a few words: ``"create the job"``.
         project: for the fix.
-        place: used where Google names none.
     """
     rule = classify(details)
     if rule is None:
@@ -188,7 +187,6 @@ def to_error(details: ErrorDetails, action: str, *, project: str = "", place: st
             raw=details.raw,
             code=codes[0] if codes else str(details.status),
         )
-    details = details if details.place else attrs.evolve(details, place=place)
     found = rule.search(details) or {}
     facts = {**rule.facts, "scope": rule.scope, "try_elsewhere": rule.try_elsewhere}
     facts |= _facts(rule, details, found)
@@ -229,7 +227,7 @@ def most_severe(errors: Iterable[GputrainError]) -> GputrainError | None:
 
 
 @contextmanager
-def google_errors(action: str, *, project: str = "", place: str = "") -> Iterator[None]:
+def google_errors(action: str, *, project: str = "") -> Iterator[None]:
     """Let what Google's libraries raise inside come out as gputrain's errors, the cause kept.
 
     Arguments as of `to_error`.
@@ -256,7 +254,7 @@ def google_errors(action: str, *, project: str = "", place: str = "") -> Iterato
             ) from cause
         if isinstance(error, OSError) and not isinstance(error, RequestException):
             raise
-        raise to_error(details_of(error), action, project=project, place=place) from cause
+        raise to_error(details_of(error), action, project=project) from cause
 
 
 def details_of(error: Exception) -> ErrorDetails:

@@ -219,8 +219,8 @@ FAULTS = (
     Plant(
         name="a create on Vertex AI whose answer was lost is sent again",
         file="gputrain/backends/vertex/jobs.py",
-        text="policy=CREATE, place=region",
-        instead="policy=LOOK, place=region",
+        text="action=action, policy=CREATE",
+        instead="action=action, policy=LOOK",
         caught_by=(f"{BILLS}::test_a_create_whose_answer_was_lost_makes_one_job[vertex]",),
     ),
     Plant(

@@ -105,7 +105,7 @@ class Calls:
                 raise UnclearError(what, fix="look whether a proxy answers")
             return found
 
-        return self.access.tried(call, action=action, policy=policy, place=str(asked.get("zone", "")))
+        return self.access.tried(call, action=action, policy=policy)
 
     def operation(self, zone: str, name: str) -> Json:
         """One operation as it is now, of a zone or (where that is empty) of all of them."""

@@ -92,7 +92,7 @@ class JobService:
         try:
             # Repeated only where Vertex AI said that it did nothing.
             action = f"create the job in {region}"
-            return self.access.tried(create, action=action, policy=CREATE, place=region)
+            return self.access.tried(create, action=action, policy=CREATE)
         except UnclearError:
             self._unanswered.put(attempt_id, True)
             raise
