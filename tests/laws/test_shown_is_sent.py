@@ -4,15 +4,13 @@ import json
 
 import pytest
 
-import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, VertexAI
 from gputrain.backends.compute.calls import message
 from gputrain.trainer.planner import SHOWN_ID
 from gputrain_emulator.compute.networks import add_network
 from gputrain_emulator.compute.state import Compute
 from gputrain_emulator.registry import Registry
-from gputrain_emulator.storage import Storage
-from tests.support.clouds import REGION, settings
+from tests.support.clouds import REGION, emulated, settings
 
 IMAGE = "us-docker.pkg.dev/my-project/train/mine:latest"
 GPU_NETS = [f"gpu-sub-{number}" for number in range(1, 9)]
@@ -34,9 +32,8 @@ COMPUTE = {
 
 @pytest.fixture
 def cloud():
-    with gputrain_emulator.start() as running:
+    with emulated() as running:
         running.dispatcher.requests.keep_everything()
-        running.world.part(Storage).add_bucket("my-bucket", location=REGION)
         running.world.part(Registry).add(IMAGE, ("linux/amd64",))
         for name in GPU_NETS:
             add_network(running.world.part(Compute), "my-project", name, (REGION,))

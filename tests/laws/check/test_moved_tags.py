@@ -4,13 +4,11 @@ import re
 
 import pytest
 
-import gputrain_emulator
 from gputrain import Trainer
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.vertex import VertexAI
 from gputrain_emulator.registry import Registry
-from gputrain_emulator.storage import Storage
-from tests.support.clouds import settings
+from tests.support.clouds import emulated, settings
 
 IMAGE = "us-docker.pkg.dev/my-project/train/mine:latest"
 PUSHED = (("linux/amd64",), ("linux/amd64", "linux/arm64"), ("linux/amd64",))
@@ -19,9 +17,8 @@ PUSHED = (("linux/amd64",), ("linux/amd64", "linux/arm64"), ("linux/amd64",))
 
 @pytest.fixture
 def cloud():
-    with gputrain_emulator.start() as running:
+    with emulated() as running:
         running.dispatcher.requests.keep_everything()
-        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         yield running
 
 

@@ -9,16 +9,15 @@ import subprocess
 import sys
 import zipfile
 
-import gputrain_emulator
+import pytest
+
 from gputrain.backends.vertex.request import loader
 from gputrain.code.bundle import pack
 from gputrain.google.storage import BucketPrefix, upload
 from gputrain.runtime import zipapp
-from gputrain_emulator.metadata import Account, Metadata, MetadataServer
-from gputrain_emulator.storage import Storage
 from tests.support.clouds import client
+from tests.support.vm import cloud_of_a_vm
 
-EMAIL = "train@my-project.iam.gserviceaccount.com"
 BUCKET = BucketPrefix(name="my-bucket")
 AGENT = b"""
 import json, os, sys
@@ -29,22 +28,15 @@ print("agent", json.dumps({"argv": sys.argv[1:], "cwd": sorted(os.listdir(".")),
 @contextlib.contextmanager
 def containers():
     """A `World` that ends with the block."""
-    with gputrain_emulator.start() as cloud:
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        caller = cloud.world.callers.add(EMAIL)
-        account = Account(email=EMAIL, scopes=("x",), mint=lambda: (cloud.world.callers.issue(caller), 3600))
-        server = MetadataServer(
-            Metadata(read=lambda: {"instance": {}, "project": {}}, accounts={EMAIL: account})
-        )
-        yield World(cloud, server, client(cloud))
-        server.close()
+    with pytest.MonkeyPatch.context() as patch, cloud_of_a_vm(patch) as cloud:
+        yield World(cloud)
 
 
 class World:
     """A bucket, an identity, and containers that start in a folder of their own."""
 
-    def __init__(self, cloud, server, access):
-        self.cloud, self.server, self.access = cloud, server, access
+    def __init__(self, cloud):
+        self.cloud, self.access = cloud, client(cloud)
 
     def stage(self, folder, agent=AGENT):
         buffer = io.BytesIO()
@@ -72,7 +64,7 @@ class World:
     def start(self, order, **env):
         return subprocess.Popen(
             [sys.executable, "-c", loader(), json.dumps(order)],
-            env={**os.environ, "GCE_METADATA_HOST": self.server.host, **env},
+            env={**os.environ, **env},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
