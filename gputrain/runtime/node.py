@@ -185,12 +185,6 @@ class Node:
         if why and contract.GPU_FAULT not in [end["cause"]["kind"] for end in self._own["ends"]]:
             self._note_cause(self._cause_here(contract.GPU_FAULT, why), time.time())
 
-    def _look_for_gpus(self) -> None:
-        why = self._gpu_check.look([rank.pid for rank in self._workers.ranks if rank.is_running])
-        if why and not self._own["ends"]:
-            cause = self._cause_here(contract.REFUSED, why)
-            self._note_cause({**cause, "exit_code": contract.BAD_ENVIRONMENT}, time.time())
-
     def _cause_here(self, kind: str, message: str) -> Document:
         return failures.node_cause(kind, self._rank, socket.gethostname(), message)
 
@@ -259,11 +253,15 @@ class Node:
             self._end_ranks("stop", self._options.grace)
         if self._silence.has_changed(self._workers.folder):
             self._peers.report_silence(self._silence.is_quiet)
-        self._note_fault(self._telemetry.look([rank.pid for rank in self._workers.ranks if rank.is_running]))
-        self._look_for_gpus()
+        pids = [rank.pid for rank in self._workers.ranks if rank.is_running]
+        self._note_fault(self._telemetry.look(pids))
+        why = self._gpu_check.look(pids)
+        if why and not self._own["ends"]:
+            cause = self._cause_here(contract.REFUSED, why)
+            self._note_cause({**cause, "exit_code": contract.BAD_ENVIRONMENT}, time.time())
         self._net.look(self._workers.folder)
-        self._meeting.look([rank.pid for rank in self._workers.ranks])
-        if not self._own["is_final"] and not self._workers.are_running and self._workers.have_ended:
+        self._meeting.look(pids)
+        if not self._own["is_final"] and self._workers.have_ended:
             self._own["is_final"] = True
             self._report()
 
