@@ -119,7 +119,7 @@ ANSWER_S = 120.0
 """How long nvidia-smi may take: the driver may hang while it comes up, and what asks it cannot be killed."""
 
 DRIVER = ("nvidia-smi", "-L")
-FABRIC = ("nvidia-smi", "--query-gpu=gpu_network.state,gpu_network.status", "--format=csv,noheader")
+FABRIC = ("nvidia-smi", "--query-gpu=fabric.state,fabric.status", "--format=csv,noheader")
 JOINED = ("completed, success", "n/a, n/a", "not supported, not supported")
 """What stands in a line of a GPU that can be used, without brackets: the last two where there is no NVSwitch.
 Source: NVIDIA's gpu-driver-container, its readiness probe, read 2026-11-22."""
