@@ -241,12 +241,13 @@ class CapacityError(GputrainError):
 class TransientError(GputrainError):
     """A temporary failure; ``retry_after_s`` is the wait that the provider asks for.
 
-    ``metric`` is a rate limit, ``unreached`` an address without answer.
+    ``metric`` is a rate limit that refills in ``refills_in_s``, ``unreached`` an address without answer.
     """
 
     kind = "transient"
     retryable = True
     retry_after_s: float | None = None
+    refills_in_s: float | None = None
     metric: str = ""
     unreached: str = ""
 

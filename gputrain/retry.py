@@ -27,7 +27,8 @@ class Policy:
     """How patiently a call is tried again: full jitter, doubling from ``first_s`` to ``most_s``.
 
     ``budget_s`` bounds the whole affair in seconds, the calls' own time included; 0 means one try.
-    A provider's ``retry_after_s`` is obeyed, or ends the trying where it asks for more than is left.
+    A provider's ``retry_after_s`` is obeyed, or ends the trying where it asks for more than is left. A limit
+    that refills while there is time left is waited for.
 
     Source of the figures: Google's back-off requirements (1 s doubling to 32 s), read 2026-11-20.
     """
@@ -77,6 +78,7 @@ def retried(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
     dice: Callable[[], float] = random.random,
+    tell: Callable[[str], None] = log.debug,
 ) -> T:
     """What ``call`` returns, tried again while it raises `TransientError` and the budget lasts.
 
@@ -85,6 +87,7 @@ def retried(
         unless: those of the transient errors after which it is not safe to repeat.
         now: seconds of any clock that ``sleep`` moves.
         dice: a number from 0 to 1.
+        tell: takes a line for people with each failure after the first `TOLD_S`.
 
     Raises:
         TransientError: the last one, when the budget is spent. Any other error at once.
@@ -94,7 +97,7 @@ def retried(
     """
     from tenacity import Retrying, retry_if_exception
 
-    began, is_told = now(), False
+    began = now()
 
     def left_s(state: RetryCallState) -> float:
         return policy.budget_s - max(now() - began, state.idle_for)  # a test's sleep may move no clock
@@ -106,17 +109,17 @@ def retried(
     def pause_s(state: RetryCallState) -> float:
         error, left = _error(state), left_s(state)
         asked_s = error.retry_after_s
+        if asked_s is None and error.refills_in_s is not None and error.refills_in_s < left:
+            asked_s = error.refills_in_s
         ceiling_s = min(policy.most_s, policy.first_s * 2.0 ** min(state.attempt_number - 1, 30))
         wanted = dice() * ceiling_s if asked_s is None else asked_s + dice() * policy.first_s
         return max(0.0, min(wanted, left))
 
     def before_sleep(state: RetryCallState) -> None:
-        nonlocal is_told
         left = left_s(state)
         log.debug("tried in vain, and %.1f s are left: %s", left, _error(state))
-        if left < policy.budget_s - TOLD_S and not is_told:
-            is_told = True
-            log.warning("%s; it is tried again for %.0f s at most", _error(state).what, left)
+        if left < policy.budget_s - TOLD_S:
+            tell(f"{_error(state).what}; it is tried again for {left:.0f} s at most")
 
     passing = retry_if_exception(lambda one: isinstance(one, TransientError) and not isinstance(one, unless))
     return Retrying(

@@ -12,6 +12,7 @@ A `gputrain.retry.Policy` says what is repeated, and how long each try and all o
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,8 @@ from gputrain.retry import LOOK, ONCE, READ, Policy, retried
 from gputrain.text import redacted
 
 T = TypeVar("T")
+log = logging.getLogger("gputrain")
+TELL_EVERY_S = 60.0
 CONNECT_S = 10.0
 """How long a connection may take to come about."""
 
@@ -62,6 +65,7 @@ class GoogleClient:
     _found_credentials: Any = attrs.field(init=False, default=None, repr=False)
     _session: Any = attrs.field(init=False, default=None, repr=False)
     _clients: dict[tuple[object, str], Any] = attrs.field(init=False, factory=dict, repr=False)
+    _told_at: float = attrs.field(init=False, default=float("-inf"), repr=False)
 
     @looks.default
     def _make_looks(self) -> Cache[str, Any]:
@@ -163,7 +167,16 @@ class GoogleClient:
                 return call()
 
         unless = () if policy.repeats_unclear else (UnclearError,)
-        return retried(once, policy=policy, unless=unless, sleep=self.sleep)
+        return retried(once, policy=policy, unless=unless, sleep=self.sleep, tell=self._tell)
+
+    def _tell(self, line: str) -> None:
+        """Log what is waited for; once a minute, however many calls wait for the same network."""
+        with self._lock:
+            now = self.now()
+            if abs(now - self._told_at) < TELL_EVERY_S:
+                return
+            self._told_at = now
+        log.warning("%s", line)
 
     def request(
         self,

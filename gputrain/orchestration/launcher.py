@@ -181,11 +181,12 @@ class _Launch:
             try:
                 return backend.launch(request)
             except TransientError as error:
-                tries += 1
-                if tries == TRIES or waited_s + ASK_AGAIN_S > LONGEST_TURN_S:
+                tries += error.refills_in_s is None
+                wait_s = ASK_AGAIN_S if error.refills_in_s is None else error.refills_in_s
+                if tries == TRIES or waited_s + wait_s > LONGEST_TURN_S:
                     error.fix = f"submit again with the same key; or find {request.job_id} in trainer.jobs()"
                     raise
-                context.sleep(ASK_AGAIN_S)
+                context.sleep(wait_s)
 
     def _write_handle(self, backend: Backend, attempt: Attempt, handle: str) -> None:
         """Write the handle down. Where the record has changed, it decides."""

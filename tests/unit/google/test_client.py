@@ -6,10 +6,10 @@ import pytest
 from google.cloud.compute_v1 import ImagesClient
 from google.oauth2.credentials import Credentials
 
-from gputrain.errors import AuthError
+from gputrain.errors import AuthError, TransientError
 from gputrain.google import Endpoints, GoogleClient, UnclearError
 from gputrain.google.registry import resolve_digest
-from gputrain.retry import CREATE, LOOK, ONCE, Policy
+from gputrain.retry import CREATE, LOOK, ONCE, READ, Policy
 from tests.each import each
 from tests.patience import PATIENCE_S
 from tests.unit.google.answering import Server, Token, well
@@ -146,3 +146,20 @@ def test_no_token_goes_to_a_host_that_only_looks_like_googles(registry):
     for image in ("evil.com/us-docker.pkg.dev/a:1", "us-docker.pkg.dev.evil.com/a:1", "xpkg.dev/a:1"):
         assert resolve_digest(access(url), image) == image
     assert asked == []
+
+
+def test_who_waits_is_told_why_once_a_minute_however_many_calls_fail(caplog):
+    time_s = [1000.0]
+    access = GoogleClient(project="p", now=lambda: time_s[0], sleep=lambda _: None)
+
+    def lines(later_s):
+        time_s[0] += later_s
+        caplog.clear()
+        with pytest.raises(TransientError):
+            access.tried(fail, action="look", policy=READ)
+        return sum("the network is down" in line for line in caplog.messages)
+
+    def fail():
+        raise TransientError("the network is down")
+
+    assert [lines(later_s) for later_s in (0.0, 59.5, 0.5)] == [1, 0, 1]

@@ -48,6 +48,13 @@ def looked_after(job):
     return job.supervise()
 
 
+def test_a_limit_that_refills_is_waited_for(world, submit):
+    later, place = TransientError("too fast", refills_in_s=60.0), Place("compute", world)
+    place.answers = [later] * 3
+    assert submit(place).place == "east-a"
+    assert world.slept == [60.0] * 3
+
+
 def test_no_place_is_asked_for_what_the_record_does_not_name(world, submit):
     place, named = Place("compute", world), []
     place.answers = [lambda: named.append(record_of(world))]
