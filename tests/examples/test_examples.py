@@ -9,7 +9,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def test_an_example_on_the_emulator_runs():
-    story = [sys.executable, EXAMPLES / "ladder_story.py"]
+    story = [sys.executable, EXAMPLES / "failover_story.py"]
     done = subprocess.run(story, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -1,6 +1,6 @@
 """Random clouds in which some places have room and some quotas do not, and an oracle that walks them by hand.
 
-The oracle shares nothing with the ladder but the errors it is told: it strikes every candidate off a list
+The oracle shares nothing with the failover but the errors it is told: it strikes every candidate off a list
 that an answer forbids, and takes the first that is left, those that Google named before the others.
 """
 

@@ -19,7 +19,7 @@ RUN_ELSEWHERE = {
     "char_transformer.py": "run by gputrain demo",
     "failing.py": "run by docs/reference/errors.md",
     "hydra_grid.py": "below",
-    "ladder_story.py": "run by `make test`",
+    "failover_story.py": "run by `make test`",
     "log_to_mlflow.py": "below",
     "look_around.py": "run by first_real_run.py",
     "optuna_search.py": "below",

@@ -32,7 +32,7 @@ CASES = {
      "max_restarts": 3, "max_run_duration": "12h", "env": {"A": "1"}, "labels": {"team": "nlp"}}),
     "flex-start": ({}, {"gpu": "H100:2", "provisioning_model": "flex-start", "max_wait_duration": "30m",
      "max_run_duration": "6d"}),
-    "flex-start-gang": ({"gpu_subnetworks": [*GPU_NETS, "gpu-sub-9"], "subnetwork": "main",
+    "flex-start-group": ({"gpu_subnetworks": [*GPU_NETS, "gpu-sub-9"], "subnetwork": "main",
      "check_network": False}, {"gpu": "H200:8", "num_nodes": 2, "provisioning_model": "flex-start",
      "max_wait_duration": "3d", "image": IMAGE}),
     "attached-gpu": ({"image_family": "my-project/mine"}, {"gpu": "V100:2", "num_nodes": 2}),

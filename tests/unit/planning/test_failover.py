@@ -1,4 +1,4 @@
-"""One step at a time: what the ladder decides after each kind of answer."""
+"""One step at a time: what the failover decides after each kind of answer."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -35,23 +35,23 @@ PLAN = (l4("us-east4", "vertex"), l4("us-central1-a"), l4("us-central1-b"), l4("
 
 
 def after(*errors, plan=PLAN, give_up_at=None, at=NOW):
-    """The ladder after these errors, each of the candidate that was next."""
-    ladder = Failover(candidates=plan, give_up_at=give_up_at)
+    """The failover after these errors, each of the candidate that was next."""
+    failover = Failover(candidates=plan, give_up_at=give_up_at)
     for error in errors:
-        ladder = ladder.after(refused(ladder.step(at), error, at))
-    return ladder
+        failover = failover.after(refused(failover.step(at), error, at))
+    return failover
 
 
-def following(ladder, now=NOW, blocks=NO_BLOCKS):
-    step = ladder.step(now, blocks)
+def following(failover, now=NOW, blocks=NO_BLOCKS):
+    step = failover.step(now, blocks)
     return (step.backend, step.place) if isinstance(step, Candidate) else step
 
 
 def test_what_others_were_answered_counts_where_it_has_no_answer_of_its_own():
     others = [refused(one, CapacityError("x"), NOW) for one in PLAN[:2]]
-    ladder = after(CapacityError("x"))
-    known = ladder.answered(others)
-    assert known.attempts == (*ladder.attempts, others[1])
+    failover = after(CapacityError("x"))
+    known = failover.answered(others)
+    assert known.attempts == (*failover.attempts, others[1])
     assert following(known) == ("compute", "us-central1-b")
     assert known.answered(others) == known
     anew = known.again(PLAN)
@@ -89,17 +89,17 @@ def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_name
 
 def test_rests_grow_and_end_with_the_time_to_wait():
     end = NOW + timedelta(hours=1)
-    ladder, now, rests = Failover(candidates=PLAN[:1], give_up_at=end), NOW, []
-    while not isinstance(step := ladder.step(now), StopReason):
+    failover, now, rests = Failover(candidates=PLAN[:1], give_up_at=end), NOW, []
+    while not isinstance(step := failover.step(now), StopReason):
         if isinstance(step, datetime):
             rests.append(step - now)
-            now, ladder = step, ladder.again(PLAN[:1])
+            now, failover = step, failover.again(PLAN[:1])
         else:
-            ladder = ladder.after(refused(step, CapacityError("x"), now))
+            failover = failover.after(refused(step, CapacityError("x"), now))
     assert (step, now) == (StopReason.TIME_UP, end)
     assert rests[:3] == [timedelta(seconds=30), timedelta(minutes=1), timedelta(minutes=2)]
     assert max(rests) <= LONGEST_REST
-    assert ladder.attempts[-1].at == end
+    assert failover.attempts[-1].at == end
 
 
 def test_what_waiting_cannot_mend_is_not_waited_for():
@@ -129,9 +129,9 @@ def test_a_ledger_shows_itself_with_places_of_one_answer_together():
 def test_a_zone_that_never_has_the_machine_is_not_waited_for_and_keeps_its_other_machines():
     never = CapacityError("no such machine here", is_lasting=True)
     other = attrs.evolve(PLAN[1], gpu="T4", machine_type="n1-standard-8")
-    ladder = after(never, plan=(PLAN[1], other))
-    assert following(ladder) == ("compute", "us-central1-a")
-    assert ladder.attempts[0].answer == "not here: no such machine here"
+    failover = after(never, plan=(PLAN[1], other))
+    assert following(failover) == ("compute", "us-central1-a")
+    assert failover.attempts[0].answer == "not here: no such machine here"
     end = NOW + timedelta(hours=6)
     assert isinstance(after(never, plan=PLAN[1:2], give_up_at=end).step(NOW), StopReason)
     assert isinstance(after(CapacityError("full"), plan=PLAN[1:2], give_up_at=end).step(NOW), datetime)

@@ -85,17 +85,17 @@ DENIED = PermissionDeniedError("you may not")
 )
 def test_the_only_answer_is_raised_as_it_is_but_for_a_place_without_room(errors, reason, raised):
     plan = planned(lambda _: None)
-    ladder = Failover(candidates=plan.candidates)
+    failover = Failover(candidates=plan.candidates)
     for one, error in zip(plan.candidates, errors):
-        ladder = ladder.after(refused(one, error, NOW))
-    found = placement_error(plan, ladder, reason)
+        failover = failover.after(refused(one, error, NOW))
+    found = placement_error(plan, failover, reason)
     if raised is not None:
         assert found is raised
         return
     assert isinstance(found, NoPlacementError)
     assert f"after {len(errors)} tries: {reason.value}" in str(found)
     assert found.__cause__ is errors[-1]
-    assert found.attempts == ladder.attempts
+    assert found.attempts == failover.attempts
 
 
 MORE = "allow more GPU kinds, provisioning models or regions"
@@ -118,7 +118,7 @@ NOBODY = PermissionDeniedError("nobody may", fix="pay the bill", scope=Scope.ACC
 def test_what_to_do_is_what_the_answers_leave_the_surest_first_and_each_once(errors, wait, fix):
     plan = planned(lambda _: None)
     plan = attrs.evolve(plan, spec=SPEC.replace(max_wait_duration=wait))
-    ladder = Failover(candidates=plan.candidates)
+    failover = Failover(candidates=plan.candidates)
     for one, error in zip(plan.candidates, errors):
-        ladder = ladder.after(refused(one, error, NOW))
-    assert placement_error(plan, ladder, StopReason.NOWHERE_LEFT).fix.split("; or ") == fix
+        failover = failover.after(refused(one, error, NOW))
+    assert placement_error(plan, failover, StopReason.NOWHERE_LEFT).fix.split("; or ") == fix

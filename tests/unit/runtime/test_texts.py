@@ -20,9 +20,9 @@ OLD_ENOUGH = [path for path in PYTHONS if int(path.parts[-3].split(".")[1]) >= 9
 def test_what_a_vm_runs_is_whole(tmp_path, python):
     program = tmp_path / "agent.pyz"
     program.write_bytes(zipapp.build())
-    names = [Path(name).stem for name in zipfile.ZipFile(program).namelist() if "/supervisor/" in name]
+    names = [Path(name).stem for name in zipfile.ZipFile(program).namelist() if "/runtime/" in name]
     code = f"import sys; sys.path.insert(0, {str(program)!r})\n"
-    code += "".join(f"import gputrain.supervisor.{name}\n" for name in names if name != "__init__")
+    code += "".join(f"import gputrain.runtime.{name}\n" for name in names if name != "__init__")
     code += (
         "print(*{name.partition('.')[0] for name in sys.modules} & {'attrs', 'attr', 'google', 'requests'})"
     )

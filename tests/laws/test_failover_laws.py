@@ -19,21 +19,21 @@ SEEDS = pytest.mark.parametrize(
 
 
 def climb(cloud, plan, *, give_up_at=None):
-    """Every step of the ladder against a cloud; the candidates tried, and whether one took the job."""
-    ladder, blocks, now, tried = Failover(candidates=tuple(plan), give_up_at=give_up_at), Blocks(), NOW, []
+    """Every step of the failover against a cloud; the candidates tried, and whether one took the job."""
+    failover, blocks, now, tried = Failover(candidates=tuple(plan), give_up_at=give_up_at), Blocks(), NOW, []
     while True:
-        step = ladder.step(now, blocks)
+        step = failover.step(now, blocks)
         if isinstance(step, StopReason):
             return tried, False
         if isinstance(step, datetime):
-            now, ladder = step, ladder.again(plan)
+            now, failover = step, failover.again(plan)
             continue
         tried.append(step)
         error = cloud.refusal(attrs.evolve(step, fact=Fact()))
         now += timedelta(seconds=10)
         accepted = Attempt(candidate=step, at=now, outcome=Outcome.ACCEPTED, answer="")
         answer = accepted if error is None else refused(step, error, now)
-        ladder, blocks = ladder.after(answer), blocks.after(answer)
+        failover, blocks = failover.after(answer), blocks.after(answer)
         if error is None:
             return tried, True
 
