@@ -57,7 +57,7 @@ def test_where_every_rank_of_every_node_stands_is_told_while_it_runs(asking, scr
 
 def test_a_rank_that_skips_a_collective_ends_the_job_with_its_own_stack(asking, script):
     pytest.importorskip("torch")
-    job = asking.submit(script(SKIPS), num_nodes=2, nproc_per_node=2, hang_timeout=timedelta(seconds=6))
+    job = asking.submit(script(SKIPS), num_nodes=2, nproc_per_node=2, hang_timeout=timedelta(seconds=15))
     assert asking.end(job) is State.FAILED
     assert (job.failure.kind, job.failure.rank) == ("hang", 2), job.failure
     assert "ranks 0, 1, 3 in all_reduce" in job.failure.message
