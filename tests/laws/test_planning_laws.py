@@ -1,7 +1,7 @@
 """Over the whole catalog: what a spec asks for is found with exactly that count, or refused with the counts
 that exist; and every wanted shape ends in exactly one of the two lists."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from gputrain import TrainingSpec, catalog
 from gputrain.catalog import ProvisioningModel, Service
@@ -11,7 +11,6 @@ from tests.market import supply
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]
 SOLD = sorted({f"{shape.gpu.kind}:{shape.gpu_count}" for shape in catalog.shapes()})
-SERVICES = list(Service)
 EVERY_MODEL = list(ProvisioningModel)
 
 specs = st.fixed_dictionaries(
@@ -29,7 +28,7 @@ specs = st.fixed_dictionaries(
 
 
 @settings(max_examples=60)
-@given(fields=specs, service=st.sampled_from(SERVICES))
+@given(fields=specs, service=st.sampled_from(Service))
 def test_every_shape_that_was_asked_for_ends_in_exactly_one_of_the_two_lists(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)
     market = supply(service)
@@ -48,7 +47,8 @@ def test_every_shape_that_was_asked_for_ends_in_exactly_one_of_the_two_lists(fie
 
 
 @settings(max_examples=60)
-@given(fields=specs, service=st.sampled_from(SERVICES))
+@example(fields={"gpu": ["L4:1"], "num_nodes": 4, "max_cost": 5.0}, service=Service.COMPUTE)
+@given(fields=specs, service=st.sampled_from(Service))
 def test_no_candidate_costs_more_than_max_cost(fields, service):
     spec = TrainingSpec(script="t.py", reservation="mine", **fields)
     found = candidates(spec, [supply(service)])
