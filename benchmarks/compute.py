@@ -97,7 +97,7 @@ def calls() -> Iterator[Measure]:
 
 
 def bare(cloud: gputrain_emulator.Cloud) -> float:
-    """The same VMs by the official client: bulkInsert, and its operation asked for as often."""
+    """The same VMs by the official client: bulkInsert, and its operation read as often."""
     from google.cloud import compute_v1
 
     options = {"credentials": cloud.credentials, "client_options": cloud.client_options}

@@ -1,6 +1,6 @@
 """Why a job ended without success: one row per kind, for all platforms. Pure.
 
-A backend knows how its platform tells a cause; what it means and what to do about it stand here alone. What
+A backend knows how its platform shows a cause; what it means and what to do about it stand here alone. What
 else a reader should know of it stands in docs/reference/errors.md.
 """
 

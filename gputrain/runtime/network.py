@@ -133,7 +133,7 @@ class Meeting:
     """Looks, on node 0, whether ranks that use torch have met, and says once that they have not.
 
     A script that knows nothing of process groups trains the same model on each rank. Rank 0 listens at
-    MASTER_PORT once it has joined one; only on Linux can others see that. A rank that is alone meets nobody.
+    MASTER_PORT once it has joined one; only on Linux can others see that. A lone rank meets no other.
     """
 
     def __init__(self, world: int, port: int, say: Callable[..., None]) -> None:
